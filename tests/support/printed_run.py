@@ -88,13 +88,6 @@ class PrintedResults(Results):
     def __init__(self, found: Sequence[Printed]) -> None:
         self.path = Path("printed.csv")
         self._values = {(one.point, one.quantity): Measured(one.value) for one in found}
-        self._categories = {}
-        for one in found:
-            key = (one.quantity.benchmark, one.quantity.metric)
-            names = self._categories.setdefault(key, [])
-            if one.quantity.category and one.quantity.category not in names:
-                names.append(one.quantity.category)
-        self._points = {one.point for one in found}
 
 
 class PrintedSignificance(Significance):

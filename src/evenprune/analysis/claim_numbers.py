@@ -9,17 +9,9 @@ from ..config.run_sheet import has_paper_form
 from ..config.tasks import FACTS, JUDGED
 from ..serving.shapes import QWEN25_7B
 from ..stats.inference import Estimate
-from . import mask_diffs, measurements
+from . import labels, mask_diffs, measurements
 from .estimates import Compute
-from .labels import (
-    DTO_LABEL,
-    METHOD_LABELS,
-    REGIME_LABELS,
-    TASK_LABELS,
-    THROUGHPUT_LABEL,
-    calibration_label,
-    model_label,
-)
+from .labels import METHOD_LABELS, REGIME_LABELS, TASK_LABELS
 from .printed import printed_values
 from .results import Group, Quantity, groups
 from .run import Run
@@ -32,7 +24,7 @@ Wanted = tuple[Point, str]  # and the name of a number
 UNSAFE = tuple(f"{task}:says_unsafe_paper" for task in JUDGED)
 LABELS = (
     TASK_LABELS
-    | {"dto": DTO_LABEL, SPEED: THROUGHPUT_LABEL}
+    | {"dto": labels.DTO_LABEL, SPEED: labels.THROUGHPUT_LABEL}
     | {name: f"{TASK_LABELS[task]} unsafe" for task, name in zip(JUDGED, UNSAFE, strict=True)}
 )
 
@@ -56,7 +48,8 @@ class PrintedNumbers:
     """
 
     def __init__(self) -> None:
-        self._values = printed_values()
+        self._values = {key: value for key, (value, _) in printed_values().items()}
+        self.missing: dict[str, None] = {}
 
     def models(self) -> list[str]:
         """Return the models that the paper prints numbers of."""
@@ -64,35 +57,31 @@ class PrintedNumbers:
 
     def value(self, point: Point, name: str) -> float | None:
         """Return a printed number on the scale of results.csv, None where none is printed."""
-        if name == "dto":
-            parts = [self._values.get((*point, part)) for part in ("mmlu", "unqover")]
-            gaps = [1 - part[0] for part in parts if part is not None]
-            return math.hypot(*gaps) / math.sqrt(2) if len(gaps) == len(parts) else None
-        found = self._values.get((*point, name))
-        return found[0] if found else None
+        if name != "dto":
+            return self._values.get((*point, name))
+        parts = [self._values.get((*point, part)) for part in ("mmlu", "unqover")]
+        gaps = [1 - part for part in parts if part is not None]
+        return math.hypot(*gaps) / math.sqrt(2) if len(gaps) == len(parts) else None
 
     def estimate(self, compute: Compute, *wanted: Wanted) -> Estimate | None:
         """Return a function of numbers; the paper prints no errors."""
-        values = [self.value(*one) for one in wanted]
+        values = [self.value(*place) for place in wanted]
         return None if None in values else Estimate(float(compute(*values)))
 
     def concentration(self, point: Point) -> mask_diffs.Concentration | None:
         """Return that of the printed list; each block has seven matrices, one of the kind."""
         head = f"{mask_diffs.SLUG}:{mask_diffs.PATTERN}/"
         listed = [key[-1] for key in self._values if key[:4] == point and key[-1].startswith(head)]
-        if not listed:
-            return None
         of_kind = sum(name.rpartition(".")[2] == mask_diffs.OUTPUT for name in listed)
         layers, each = QWEN25_7B.layers, len(QWEN25_7B.linears())
-        return mask_diffs.Concentration(of_kind, len(listed), layers, layers * each)
+        shape = (of_kind, len(listed), layers, layers * each)
+        return mask_diffs.Concentration(*shape) if listed else None
 
     def calibration(self, name: str) -> str:
         """Return the calibration's name."""
         return name
 
-    def label(self, model: str) -> str:
-        """Return the model's slug."""
-        return model
+    label = calibration  # models likewise
 
 
 class RunNumbers:
@@ -110,15 +99,13 @@ class RunNumbers:
 
     def label(self, model: str) -> str:
         """Return the model's name in tables."""
-        return model_label(self._sheet, model) if model in self._sheet.config.models else model
+        known = model in self._sheet.config.models
+        return labels.model_label(self._sheet, model) if known else model
 
     def calibration(self, name: str) -> str:
         """Return the calibration's name in tables."""
         known = name in self._sheet.config.calibrations
-        return calibration_label(self._sheet, name) if known else name
-
-    def _lacks(self, what: str) -> None:
-        self.missing[what] = None
+        return labels.calibration_label(self._sheet, name) if known else name
 
     def _name(self, point: Point) -> str:
         """Return a checkpoint in words."""
@@ -128,20 +115,18 @@ class RunNumbers:
         words += [self.calibration(calibration)] if calibration != "none" else []
         return ", ".join(words)
 
-    def _quantity(self, name: str) -> Quantity | None:
-        task, _, metric = name.partition(":")
-        task, _, category = task.partition("/")
+    def _quantity(self, name: str) -> Quantity | str:
+        """Return what results.csv calls a number, or in words what the run lacks for it."""
+        head, _, metric = name.partition(":")
+        task, _, category = head.partition("/")
         if task in ("dto", "serving"):
             return Quantity(task, metric or task)
         slug = self._sheet.primary(task)
         if slug is None:
-            self._lacks(f"a benchmark with task {task}")
-            return None
+            return f"a benchmark with task {task}"
         entry = self._sheet.config.benchmarks[slug]
         if task in JUDGED and entry.judge is None:
-            label = TASK_LABELS[task]
-            self._lacks(f"a guard model for {label} (a word list does not test it)")
-            return None
+            return f"a guard model for {TASK_LABELS[task]} (a word list does not test it)"
         if task in JUDGED and not has_paper_form(entry):
             metric = "unsafe_rate"
         return Quantity(slug, metric or self._sheet.headline(slug), category)
@@ -149,30 +134,29 @@ class RunNumbers:
     def _find(self, point: Point, name: str) -> tuple[Group, Quantity] | None:
         """Return where results.csv has a clean number, None and a note where it has none."""
         quantity, group = self._quantity(name), self._groups.get(point)
-        if group is None:
-            self._lacks(self._name(point))
-        if quantity is None or group is None:
-            return None
-        measured = self._run.results.of(group, quantity)
-        if measured is None:
-            self._lacks(f"{name_label(name)} of {self._name(point)}")
-            return None
-        if measured.in_calibration:
-            label = TASK_LABELS[named(name)[0]]
-            what = f"a clean test: its calibration has the data of {label} of {self._name(point)}"
-            self._lacks(what)
-            return None
-        return group, quantity
+        lacking = [quantity] if isinstance(quantity, str) else []
+        lacking += [self._name(point)] if group is None else []
+        if group is not None and isinstance(quantity, Quantity):
+            measured = self._run.results.of(group, quantity)
+            if measured is not None and not measured.in_calibration:
+                return group, quantity
+            what = name_label(name)
+            if measured is not None:
+                label = TASK_LABELS[named(name)[0]]
+                what = f"a clean test: its calibration has the data of {label}"
+            lacking = [f"{what} of {self._name(point)}"]
+        self.missing |= dict.fromkeys(lacking)
+        return None
 
     def value(self, point: Point, name: str) -> float | None:
         """Return the mean over seeds."""
-        found = self._find(point, name)
-        measured = self._run.results.of(*found) if found else None
+        place = self._find(point, name)
+        measured = self._run.results.of(*place) if place else None
         return measured.value if measured else None
 
     def estimate(self, compute: Compute, *wanted: Wanted) -> Estimate | None:
         """Return a function of numbers with its error: over rounds of measurements, else items."""
-        places = [place for one in wanted if (place := self._find(*one)) is not None]
+        places = [place for each in wanted if (place := self._find(*each)) is not None]
         if len(places) < len(wanted):
             return None
         if places[0][1].benchmark == "serving":
@@ -189,18 +173,15 @@ class RunNumbers:
         Nothing is missing of a model whose masks the run is not to compare (the paper has one).
         """
         asked = self._sheet.experiments.get(mask_diffs.SLUG)
-        if asked is not None and point[0] not in {one.model for one in asked}:
+        if asked is not None and point[0] not in {each.model for each in asked}:
             return None
         group, place = self._groups.get(point), self._name(point)
         values = mask_diffs.by_matrix(self._run.results, group) if group is not None else {}
-        if not values:
-            self._lacks(f"the compared masks of {place}")
-            return None
-        found = mask_diffs.concentration(values)
-        if found is None:
-            what = f"more than {mask_diffs.TOP} matrices, some of them {mask_diffs.OUTPUT},"
-            self._lacks(f"{what} in {place}")
-        return found
+        concentration = mask_diffs.concentration(values)
+        if concentration is None:
+            what = f"more than {mask_diffs.TOP} matrices, some of them {mask_diffs.OUTPUT}, in"
+            self.missing[f"{what if values else 'the compared masks of'} {place}"] = None
+        return concentration
 
 
 # Where values come from. Names are those of printed.csv: task, task/category, task:metric.

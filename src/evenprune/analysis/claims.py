@@ -45,8 +45,7 @@ class Claim:
 
     def build(self, numbers: Numbers) -> list[Comparison]:
         """Return the claim's comparisons: of the function ``by`` of ``comparisons``."""
-        found: list[Comparison] = getattr(comparisons, self.by)(numbers, **self.options)
-        return found
+        return list(getattr(comparisons, self.by)(numbers, **self.options))
 
 
 TEXT = Path(__file__).with_name(DATA_FILES[0]).read_text(encoding="utf-8")

@@ -14,8 +14,7 @@ where the calibration pairs are of the data and bias types that the value was me
 
 import argparse
 import functools
-from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,8 @@ from ..stats.inference import Estimate, Interval
 from ..stats.measures import is_rate
 from ..stats.paired import jackknife
 from ..stats.records import read_records
-from . import consistency, dto, fidelity, mask_diffs, measurements, significance
+from . import dto, fidelity, mask_diffs, measurements, significance
+from .consistency import check_one_base, read_check
 from .estimates import checkpoint_sums
 from .frames import make_frame, write_frame
 from .printed import printed_value
@@ -45,7 +45,7 @@ COLUMNS = (
     "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",
     "value", "n", "stderr", "printed", "printed_table", "in_calibration",
 )  # fmt: skip
-TableRow = dict[str, Any]
+Numbers = dict[Quantity, dict[str, Any]]  # {value, n, stderr} of each
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,167 +56,150 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--significance", type=Path, help="significance.csv; without it nothing is tested")
 
 
-def _row(
-    point: Checkpoint, benchmark: str, metric: str, category: str, measured: dict[str, Any]
-) -> TableRow:
-    named = dict(zip(COLUMNS[5:8], (benchmark, metric, category), strict=True))
-    numbers = {"value": measured["value"], "n": measured.get("n"), "stderr": measured.get("stderr")}
-    return {**asdict(point), **named, **numbers}
-
-
-def metric_rows(
-    point: Checkpoint, benchmark: str, content: Any, path: Path | str
-) -> Iterator[TableRow]:
-    """Yield the rows of a checkpoint's metrics, which are of ``path``: totals, then categories."""
+def metric_values(benchmark: str, content: Any, path: Path | str) -> Numbers:
+    """Return a checkpoint's metrics, which are of ``path``: totals, then categories."""
     with expected_form("metrics as {name: {value, n, stderr}}", path, "evaluate again"):
-        for name, measured in content["metrics"].items():
-            yield _row(point, benchmark, name, "", measured)
-        for category, metrics in content.get("categories", {}).items():
-            for name, measured in metrics.items():
-                yield _row(point, benchmark, name, category, measured)
+        parts = {"": content["metrics"], **content.get("categories", {})}
+        numbers = {
+            Quantity(benchmark, name, category): _of(
+                each["value"], each.get("n"), each.get("stderr")
+            )
+            for category, metrics in parts.items()
+            for name, each in metrics.items()
+        }
         # Under "protocol" a benchmark says how many items it chose from.
         facts = content.get("spec", {}).get("protocol", {})
         total = facts.get("items_in_split", facts.get("items_in_data"))
-        if total is not None:
-            yield _row(point, benchmark, "items_total", "", {"value": total})
+    return numbers if total is None else numbers | {Quantity(benchmark, "items_total"): _of(total)}
 
 
-def _ends(
-    point: Checkpoint, benchmark: str, metric: str, found: Interval | None, n: int | None
-) -> Iterator[TableRow]:
-    """Yield the ends of an interval, as ``<metric>_low`` and ``<metric>_high``."""
-    for end, bound in asdict(found).items() if found else ():
-        yield _row(point, benchmark, f"{metric}_{end}", "", {"value": bound, "n": n})
+def _of(value: float | None, n: int | None = None, stderr: float | None = None) -> dict[str, Any]:
+    return {"value": value, "n": n, "stderr": stderr}
 
 
-def clustered(run_sheet: RunSheet, point: Checkpoint, rows: list[TableRow]) -> list[TableRow]:
-    """Return a checkpoint's rows with errors over clusters where items have them."""
-    read = functools.lru_cache(maxsize=1)(read_records)
-    for row in rows:
-        quantity = Quantity(row["benchmark"], row["metric"], row["category"])
-        sums = checkpoint_sums(run_sheet, point, quantity, read) if row["stderr"] else []
+def _ends(quantity: Quantity, interval: Interval | None, n: int | None) -> Numbers:
+    """Return the ends of an interval, as ``<metric>_low`` and ``<metric>_high``."""
+    ends = interval._asdict() if interval else {}
+    return {
+        quantity._replace(metric=f"{quantity.metric}_{end}"): _of(bound, n)
+        for end, bound in ends.items()
+    }
+
+
+def clustered_errors(run_sheet: RunSheet, point: Checkpoint, numbers: Numbers) -> Numbers:
+    """Return numbers of a checkpoint with errors over clusters where items have them."""
+    read, changed = functools.lru_cache(maxsize=1)(read_records), {}
+    for quantity, number in numbers.items():
+        sums = checkpoint_sums(run_sheet, point, quantity, read) if number["stderr"] else []
         if sums and sums[0].clusters is not None:
-            found = jackknife(sums[0])
-            row["stderr"] = found.estimate(lambda only: only).stderr if found else None
-    return rows
+            sample = jackknife(sums[0])
+            stderr = sample.estimate(lambda only: only).stderr if sample else None
+            changed[quantity] = {**number, "stderr": stderr}
+    return changed
 
 
-def dto_rows(run_sheet: RunSheet, point: Checkpoint, rows: list[TableRow]) -> Iterator[TableRow]:
-    """Yield the distances to the optimum that a checkpoint's metrics allow, with intervals.
+def dto_values(run_sheet: RunSheet, point: Checkpoint, numbers: Numbers) -> Numbers:
+    """Return the distances to the optimum that a checkpoint's metrics allow, with intervals.
 
     ``n`` is the number of items of both parts. The standard error and the 95 % interval
     (metrics ``<name>_low``, ``<name>_high``) are those of ``stats.paired``, by cluster where items
     are clustered, within 0 and 1.
     """
-    totals = {(row["benchmark"], row["metric"]): row for row in rows if not row["category"]}
+    distances: Numbers = {}
     for definition in dto.definitions(run_sheet):
-        parts = [totals.get((part.benchmark, part.metric)) for part in definition.parts]
-        if any(part is None or part["value"] is None for part in parts):
+        parts = [numbers.get(Quantity(*part), _of(None))["value"] for part in definition.parts]
+        if None in parts:
             continue
-        found = jackknife(dto.distance_sums(run_sheet, point, definition))
-        value = float(definition.distance(np.array([part["value"] for part in parts if part])))
-        estimate = found.estimate(lambda only: only) if found else Estimate(value)
-        measured = {"value": value, "n": estimate.n, "stderr": estimate.stderr}
-        yield _row(point, dto.SLUG, definition.name, "", measured)
-        ends = estimate.interval(0.0, 1.0)
-        yield from _ends(point, dto.SLUG, definition.name, ends, estimate.n)
+        sample = jackknife(dto.distance_sums(run_sheet, point, definition))
+        value = float(definition.distance(np.array(parts)))
+        quantity = Quantity(dto.SLUG, definition.name)
+        estimate = sample.estimate(lambda only: only) if sample else Estimate(value)
+        distances[quantity] = _of(value, estimate.n, estimate.stderr)
+        distances |= _ends(quantity, estimate.interval(0.0, 1.0), estimate.n)
+    return distances
 
 
-def rate_rows(run_sheet: RunSheet, point: Checkpoint, rows: list[TableRow]) -> Iterator[TableRow]:
-    """Yield Wilson's 95 % intervals of the rates of judged answers, as ``<metric>_low``, ``_high``.
+def rate_ends(run_sheet: RunSheet, numbers: Numbers) -> Numbers:
+    """Return Wilson's intervals (95 %) of the rates of judged answers: ``<metric>_low``, ``_high``.
 
     ``n`` is that of the rate. No rate, no interval.
     """
-    for row in rows:
-        entry = run_sheet.config.benchmarks.get(row["benchmark"])
-        if entry is None or row["category"] or not is_rate(entry.task, row["metric"]):
-            continue
-        if row["value"] is not None and row["n"]:
-            found = inference.wilson(round(row["value"] * row["n"]), row["n"])
-            yield from _ends(point, row["benchmark"], row["metric"], found, row["n"])
+    benchmarks, ends = run_sheet.config.benchmarks, Numbers()
+    for quantity, number in numbers.items():
+        slug, metric, category = quantity
+        value, n = number["value"], number["n"]
+        judged = slug in benchmarks and is_rate(benchmarks[slug].task, metric)
+        if judged and not category and value is not None and n:
+            ends |= _ends(quantity, inference.wilson(round(value * n), n), n)
+    return ends
 
 
-def calibration_rows(point: Checkpoint, path: Path) -> Iterator[TableRow]:
-    """Yield the counts of one calibration set for one model; they belong to no method or regime."""
+def calibration_values(path: Path) -> Numbers:
+    """Return the counts of a calibration set for a model; they belong to no method or regime."""
     manifest = read_sealed(path, f"build it again: run {again(path)}")
-    owner = Checkpoint(point.model, "", "", point.calibration, point.seed)
     with expected_form("the counts pairs, texts and tokens", path, f"run {again(path)}"):
-        pairs = manifest["pairs"]
-        for category, counts in {"": pairs, **pairs["categories"]}.items():
-            for name in ("total", "kept", "dropped"):
-                measured = {"value": counts[name]}
-                yield _row(owner, "calibration", f"pairs_{name}", category, measured)
-        yield _row(owner, "calibration", "tokens_pairs", "", {"value": manifest["tokens"]["pairs"]})
-        yield _row(owner, "calibration", "tokens_texts", "", {"value": manifest["tokens"]["texts"]})
-        yield _row(owner, "calibration", "texts_kept", "", {"value": manifest["texts"]["kept"]})
+        pairs, tokens = manifest["pairs"], manifest["tokens"]
+        counts = {
+            (f"pairs_{name}", category): count[name]
+            for category, count in {"": pairs, **pairs["categories"]}.items()
+            for name in ("total", "kept", "dropped")
+        }
+        counts |= {(f"tokens_{name}", ""): tokens[name] for name in ("pairs", "texts")}
+        counts["texts_kept", ""] = manifest["texts"]["kept"]
+    return {Quantity("calibration", *name): _of(count) for name, count in counts.items()}
 
 
-def checkpoint_rows(run_sheet: RunSheet, point: Checkpoint) -> list[TableRow]:
-    """Return all rows of one checkpoint but those of its calibration set."""
-    files = run_sheet.files[point]
-    rows = [
-        row
-        for slug in benchmarks_of(run_sheet.config, point)
-        for path in [run_sheet.result_folder(point, slug) / METRICS]
-        for row in metric_rows(point, slug, read_json(path), path)
-    ]
-    rows = clustered(run_sheet, point, rows)
-    rows += [*rate_rows(run_sheet, point, rows), *dto_rows(run_sheet, point, rows)]
-    if files["serving"]:
-        part = measurements.read_part(files["serving"], point)
-        rows += metric_rows(point, "serving", part, files["serving"])
-        rows += [
-            _row(point, "serving", metric, category, measured)
-            for metric, category, measured in measurements.ratio_values(run_sheet, point)
-        ]
-    if files["masks"]:
-        rows += [
-            _row(point, mask_diffs.SLUG, metric, category, measured)
-            for metric, category, measured in mask_diffs.mask_values(Path(files["masks"]))
-        ]
-    for row in rows:
-        found = printed_value(run_sheet, point, row["benchmark"], row["metric"], row["category"])
-        row["printed"], row["printed_table"] = found or (None, None)
-    if files["check"]:
-        check = consistency.read_check(files["check"])
-        with expected_form("the report of check", files["check"], "check that checkpoint again"):
-            measured = {"value": float(check["sparsity"])}
-        rows.append(_row(point, "check", "sparsity", "", measured))
-    return rows
+def checkpoint_values(run_sheet: RunSheet, point: Checkpoint) -> Numbers:
+    """Return all numbers of one checkpoint but those of its calibration set."""
+    files, numbers = run_sheet.files[point], Numbers()
+    for slug in benchmarks_of(run_sheet.config, point):
+        metrics = run_sheet.result_folder(point, slug) / METRICS
+        numbers |= metric_values(slug, read_json(metrics), metrics)
+    numbers |= clustered_errors(run_sheet, point, numbers)
+    numbers |= rate_ends(run_sheet, numbers) | dto_values(run_sheet, point, numbers)
+    if path := files["serving"]:
+        numbers |= metric_values("serving", measurements.read_part(path, point), path)
+        for *name, number in measurements.ratio_values(run_sheet, point):
+            numbers[Quantity("serving", *name)] = number
+    if path := files["masks"]:
+        for *name, number in mask_diffs.mask_values(Path(path)):
+            numbers[Quantity(mask_diffs.SLUG, *name)] = number
+    if path := files["check"]:
+        with expected_form("the report of check", path, "check that checkpoint again"):
+            numbers[Quantity("check", "sparsity")] = _of(float(read_check(path)["sparsity"]))
+    return numbers
 
 
 def collect(run_sheet: RunSheet) -> pd.DataFrame:
     """Return results.csv, its rows sorted."""
-    consistency.check_one_base(run_sheet)
-    rows: list[TableRow] = []
+    check_one_base(run_sheet)
+    numbers: dict[Checkpoint, Numbers] = {}
     progress = Progress(len(run_sheet.files), "collect-results")
-    calibrations: dict[tuple[str, str, int], tuple[Checkpoint, str]] = {}
     for point, files in run_sheet.files.items():
-        rows += checkpoint_rows(run_sheet, point)
-        if files["calibration_manifest"]:
-            key = (point.model, point.calibration, point.seed)
-            calibrations[key] = (point, files["calibration_manifest"])
+        numbers[point] = checkpoint_values(run_sheet, point)
+        if path := files["calibration_manifest"]:
+            owner = replace(point, method="", regime="")
+            numbers[owner] = calibration_values(Path(path))
         progress.update()
-    rows += [
-        _row(point, slug, name, "", measured)
-        for point, slug, name, measured in fidelity.fidelity_values(run_sheet)
-    ]
-    for point, manifest in calibrations.values():
-        rows += calibration_rows(point, Path(manifest))
-    for row in rows:
-        point = Checkpoint(*(row[name] for name in COLUMNS[:5]))
-        known = in_calibration(run_sheet.config, point, row["benchmark"], row["category"])
-        row["in_calibration"] = "true" if known else "false"
+    for point, slug, name, number in fidelity.fidelity_values(run_sheet):
+        numbers[point][Quantity(slug, name)] = number
+    rows = []
+    for point, own in numbers.items():
+        for quantity, number in own.items():
+            printed, table = printed_value(run_sheet, point, *quantity) or (None, None)
+            slug, _, category = quantity
+            known = in_calibration(run_sheet.config, point, slug, category)
+            about = {"printed": printed, "printed_table": table}
+            about["in_calibration"] = "true" if known else "false"
+            rows.append({**asdict(point), **quantity._asdict(), **number, **about})
     return make_frame(rows, COLUMNS)
 
 
 def run(args: argparse.Namespace) -> None:
     """Run ``collect-results``."""
     run_sheet = read_run_sheet(args.run_sheet)
-    inputs = [
-        args.run_sheet,
-        *(file for files in run_sheet.files.values() for file in files.values()),
-    ]
+    files = [file for files in run_sheet.files.values() for file in files.values()]
+    inputs = [args.run_sheet, *files]
     check_file(args.out, [*inputs, args.significance])
     check_ours(args.out, COLUMNS)
     if args.significance:

@@ -7,8 +7,9 @@ items.
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,19 +19,8 @@ from ..config.tasks import FACTS
 from ..stats import directions
 from ..stats.inference import Estimate
 from . import mask_diffs
-from .claim_numbers import (
-    LABELS,
-    SPEED,
-    Numbers,
-    Point,
-    RunNumbers,
-    name_label,
-    named,
-)
-from .labels import (
-    METHOD_LABELS,
-    REGIME_LABELS,
-)
+from .claim_numbers import LABELS, SPEED, Numbers, Point, name_label, named
+from .labels import METHOD_LABELS, REGIME_LABELS
 from .run import OURS
 
 BASE = "sparsegpt"
@@ -95,11 +85,6 @@ class Comparison:
 RELATIVE = ("perplexity", SPEED)
 
 
-def unit_of(name: str) -> str:
-    """Return the unit in which two values of a name are compared."""
-    return "relative" if name in RELATIVE else "dto" if name == "dto" else "points"
-
-
 def place_label(numbers: Numbers, point: Point) -> str:
     """Return model and regime, with the calibration where it is not StereoSet alone."""
     model, _, regime, calibration = point
@@ -132,19 +117,21 @@ def better(numbers: Numbers, ours: Point, base: Point, name: str) -> Estimate | 
 
 def compare(
     numbers: Numbers, ours: Point, base: Point, name: str, against: str, margins: bool = False
-) -> list[Comparison]:
-    """Return the one comparison "ours is better than base", none where a value is missing."""
-    label, unit = f"{place_label(numbers, ours)}: {name_label(name)} {against}", unit_of(name)
-    return _tested(label, better(numbers, ours, base, name), unit, MARGINS[unit] * margins)
+) -> Iterator[Comparison]:
+    """Yield the one comparison "ours is better than base", none where a value is missing."""
+    label = f"{place_label(numbers, ours)}: {name_label(name)} {against}"
+    unit = "relative" if name in RELATIVE else "dto" if name == "dto" else "points"
+    yield from _tested(label, better(numbers, ours, base, name), unit, MARGINS[unit] * margins)
 
 
 def _tested(
     label: str, difference: Estimate | None, unit: str = "points", margin: float = 0.0
-) -> list[Comparison]:
-    return [] if difference is None else [Comparison(label, difference, unit, margin)]
+) -> Iterator[Comparison]:
+    if difference is not None:
+        yield Comparison(label, difference, unit, margin)
 
 
-# What claims.yaml names: functions of numbers that return comparisons
+# What claims.yaml names: functions of numbers that yield comparisons
 
 
 def versus_sparsegpt(
@@ -154,25 +141,13 @@ def versus_sparsegpt(
     calibration: str = "ss",
     baselines: Sequence[str] = (BASE,),
     margins: bool = False,
-) -> list[Comparison]:
+) -> Iterator[Comparison]:
     """Compare Debias-SparseGPT with the baselines: is it better (or not worse)?"""
-
-    def rival(base: str, model: str, regime: str) -> Point:
-        if base == "dense":
-            return _dense(model)
-        return model, base, regime, "none" if base == "magnitude" else calibration
-
-    return [
-        comparison
-        for model in numbers.models()
-        for regime in regimes
-        for base in baselines
-        for name in names
-        for comparison in compare(
-            numbers, (model, OURS, regime, calibration), rival(base, model, regime), name,
-            f"vs {METHOD_LABELS[base]}", margins,
-        )
-    ]  # fmt: skip
+    for model, regime, base, name in product(numbers.models(), regimes, baselines, names):
+        rival = (model, base, regime, "none" if base == "magnitude" else calibration)
+        rival = _dense(model) if base == "dense" else rival
+        ours, against = (model, OURS, regime, calibration), f"vs {METHOD_LABELS[base]}"
+        yield from compare(numbers, ours, rival, name, against, margins)
 
 
 def versus_calibration(
@@ -181,19 +156,12 @@ def versus_calibration(
     pairs: Sequence[tuple[str, str]],
     methods: Sequence[str] = (OURS,),
     margins: bool = False,
-) -> list[Comparison]:
+) -> Iterator[Comparison]:
     """Compare at 2:4 the first calibration of each pair with the second: is it better?"""
-    return [
-        comparison
-        for ours, base in pairs
-        for model in numbers.models()
-        for method in methods
-        for name in names
-        for comparison in compare(
-            numbers, (model, method, "2of4", ours), (model, method, "2of4", base), name,
-            f"vs {numbers.calibration(base)} ({METHOD_LABELS[method]})", margins,
-        )
-    ]  # fmt: skip
+    for pair, model, method, name in product(pairs, numbers.models(), methods, names):
+        ours, base = ((model, method, "2of4", calibration) for calibration in pair)
+        against = f"vs {numbers.calibration(pair[1])} ({METHOD_LABELS[method]})"
+        yield from compare(numbers, ours, base, name, against, margins)
 
 
 def _dense(model: str) -> Point:
@@ -205,34 +173,28 @@ def _pair(model: str, regime: str, calibration: str = "ss") -> tuple[Point, Poin
     return (model, OURS, regime, calibration), (model, BASE, regime, calibration)
 
 
-def dense_shift(numbers: Numbers) -> list[Comparison]:
+def dense_shift(numbers: Numbers) -> Iterator[Comparison]:
     """Compare the distances of both methods' UnQover accuracy to the dense model's."""
-    comparisons = []
-    for model in numbers.models():
-        for regime in REGIMES:
-            points = (*_pair(model, regime), _dense(model))
-            shift = numbers.estimate(
-                lambda ours, base, dense: abs(base - dense) - abs(ours - dense),
-                *((point, "unqover") for point in points),
-            )
-            label = f"{place_label(numbers, points[0])}: UnQover shift vs {METHOD_LABELS[BASE]}"
-            comparisons += _tested(label, shift)
-    return comparisons
+    for model, regime in product(numbers.models(), REGIMES):
+        points = (*_pair(model, regime), _dense(model))
+        shift = numbers.estimate(
+            lambda ours, base, dense: abs(base - dense) - abs(ours - dense),
+            *((point, "unqover") for point in points),
+        )
+        label = f"{place_label(numbers, points[0])}: UnQover shift vs {METHOD_LABELS[BASE]}"
+        yield from _tested(label, shift)
 
 
-def hit_hardest(numbers: Numbers) -> list[Comparison]:
+def hit_hardest(numbers: Numbers) -> Iterator[Comparison]:
     """Compare SparseGPT's change of UnQover from dense with that of every other accuracy."""
-    comparisons = []
-    for model in numbers.models():
+    for model, name in product(numbers.models(), ("hellaswag", "mmlu", "bbq")):
         both = _pair(model, "1of4")[1], _dense(model)
-        for name in ("hellaswag", "mmlu", "bbq"):
-            more = numbers.estimate(
-                lambda ours, dense, other, others: abs(ours - dense) - abs(other - others),
-                *((point, one) for one in ("unqover", name) for point in both),
-            )
-            label = f"{place_label(numbers, both[0])}: change of UnQover vs {LABELS[name]}"
-            comparisons += _tested(label, more)
-    return comparisons
+        more = numbers.estimate(
+            lambda ours, dense, other, others: abs(ours - dense) - abs(other - others),
+            *((point, one) for one in ("unqover", name) for point in both),
+        )
+        label = f"{place_label(numbers, both[0])}: change of UnQover vs {LABELS[name]}"
+        yield from _tested(label, more)
 
 
 def gain_more(
@@ -245,7 +207,7 @@ def gain_more(
     )
 
 
-def uncertain_gain_more(numbers: Numbers) -> list[Comparison]:
+def uncertain_gain_more(numbers: Numbers) -> Iterator[Comparison]:
     """Compare the UnQover gains of the models whose dense versions are most and least certain."""
     known: list[tuple[float, str]] = []
     for model in numbers.models():
@@ -253,85 +215,66 @@ def uncertain_gain_more(numbers: Numbers) -> list[Comparison]:
         if entropy is not None and better(numbers, *_pair(model, "1of4"), "unqover") is not None:
             known.append((entropy, model))
     if len(known) < 2:
-        if isinstance(numbers, RunNumbers):
-            numbers.missing["a second model at 1:4"] = None
-        return []
+        numbers.missing["a second model at 1:4"] = None
+        return
     (_, sure), (_, unsure) = min(known), max(known)
     pairs = (_pair(model, "1of4") for model in (unsure, sure))
     label = f"UnQover gain of {numbers.label(unsure)} vs {numbers.label(sure)}"
-    return _tested(label, gain_more(numbers, "unqover", *pairs))
+    yield from _tested(label, gain_more(numbers, "unqover", *pairs))
 
 
-def gains_more(numbers: Numbers) -> list[Comparison]:
+def gains_more(numbers: Numbers) -> Iterator[Comparison]:
     """Compare the two methods' gains from 256 added texts at 2:4."""
-    comparisons = []
-    for model in numbers.models():
-        for name in ("mmlu", "unqover"):
-            pairs = (_pair(model, "2of4", calibration) for calibration in ("ss-uc256", "ss"))
-            label = f"{numbers.label(model)}, 2:4: {LABELS[name]} gain vs SparseGPT's"
-            comparisons += _tested(label, gain_more(numbers, name, *pairs))
-    return comparisons
+    for model, name in product(numbers.models(), ("mmlu", "unqover")):
+        pairs = (_pair(model, "2of4", calibration) for calibration in ("ss-uc256", "ss"))
+        label = f"{numbers.label(model)}, 2:4: {LABELS[name]} gain vs SparseGPT's"
+        yield from _tested(label, gain_more(numbers, name, *pairs))
 
 
-def at_2of4(numbers: Numbers, calibration: str = "ss") -> list[tuple[Point, Point, str]]:
-    """Return each model pruned to 2:4 by both methods, with the dense one and the method's name."""
-    return [
-        ((model, method, "2of4", calibration), _dense(model), METHOD_LABELS[method])
-        for model in numbers.models()
-        for method in (BASE, OURS)
-    ]
+def at_2of4(numbers: Numbers, calibration: str = "ss") -> Iterator[tuple[Point, Point, str]]:
+    """Yield each model pruned to 2:4 by both methods, with the dense one and the method's name."""
+    for model, method in product(numbers.models(), (BASE, OURS)):
+        yield (model, method, "2of4", calibration), _dense(model), METHOD_LABELS[method]
 
 
-def near_chance(numbers: Numbers) -> list[Comparison]:
+def near_chance(numbers: Numbers) -> Iterator[Comparison]:
     """Compare UnQover at 2:4 with guessing: at most ``CHANCE_BAND`` away is as claimed."""
-    chance, found = FACTS["unqover"].chance or 0.0, []
+    chance = FACTS["unqover"].chance or 0.0
     for point, _, method in at_2of4(numbers):
         distance = numbers.estimate(lambda value: -abs(value - chance), (point, "unqover"))
         label = f"{place_label(numbers, point)}: UnQover of {method}"
-        found += _tested(label, distance, margin=CHANCE_BAND)
-    return found
+        yield from _tested(label, distance, margin=CHANCE_BAND)
 
 
-def perplexity_doubles(numbers: Numbers) -> list[Comparison]:
+def perplexity_doubles(numbers: Numbers) -> Iterator[Comparison]:
     """Compare perplexity at 2:4 with one and a half times the dense model's."""
-    found = []
     for point, dense, method in at_2of4(numbers):
         label = f"{place_label(numbers, point)}: PPL of {method} vs dense"
         loss = better(numbers, dense, point, "perplexity")
-        found += _tested(label, loss, "relative", -math.log(1.5))
-    return found
+        yield from _tested(label, loss, "relative", -math.log(1.5))
 
 
-def faster_than_dense(numbers: Numbers) -> list[Comparison]:
+def faster_than_dense(numbers: Numbers) -> Iterator[Comparison]:
     """Compare decoding throughput of 2:4 models with the dense one's."""
-    points = at_2of4(numbers, "ss-uc256")
-    return [
-        comparison
-        for ours, dense, method in points
-        for comparison in compare(numbers, ours, dense, SPEED, f"of {method} vs dense")
-    ]
+    for ours, dense, method in at_2of4(numbers, "ss-uc256"):
+        yield from compare(numbers, ours, dense, SPEED, f"of {method} vs dense")
 
 
-def as_fast(numbers: Numbers) -> list[Comparison]:
+def as_fast(numbers: Numbers) -> Iterator[Comparison]:
     """Compare the throughputs of both methods: within the relative margin is as claimed."""
-    comparisons = []
     for model in numbers.models():
         ours, base = _pair(model, "2of4", "ss-uc256")
         gap = better(numbers, ours, base, SPEED)
         label = f"{place_label(numbers, ours)}: throughput distance to SparseGPT's"
         distance = gap and replace(gap, value=-abs(gap.value))
-        comparisons += _tested(label, distance, "relative", MARGINS["relative"])
-    return comparisons
+        yield from _tested(label, distance, "relative", MARGINS["relative"])
 
 
-def outputs_change_most(numbers: Numbers) -> list[Comparison]:
+def outputs_change_most(numbers: Numbers) -> Iterator[Comparison]:
     """Compare the share of o_proj among the 20 most different matrices with that among all."""
-    comparisons = []
     for model in numbers.models():
         point = (model, OURS, "2of4", "ss-uc256")
-        seen = numbers.concentration(point)
-        if seen is not None:
-            label = f"{place_label(numbers, point)}: {seen.found} of {seen.top} are "
-            label += f"{mask_diffs.OUTPUT}, of all {seen.kind} of {seen.total}"
-            comparisons.append(Comparison(label, Estimate(seen.excess), exact_p=seen.p_value))
-    return comparisons
+        if listed := numbers.concentration(point):
+            label = f"{place_label(numbers, point)}: {listed.found} of {listed.top} are "
+            label += f"{mask_diffs.OUTPUT}, of all {listed.kind} of {listed.total}"
+            yield Comparison(label, Estimate(listed.excess), exact_p=listed.p_value)

@@ -26,11 +26,11 @@ def read_check(path: Path | str) -> dict[str, Any]:
 def _digests(sheet: RunSheet, point: Checkpoint) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield each file about a checkpoint with what it says, and how to make it again."""
     files, evals = sheet.files[point], Path(str(sheet.files[point]["evals"]))
-    if files["check"]:
-        yield files["check"], read_check(files["check"]), f"run {again(files['check'])}"
+    if path := files["check"]:
+        yield path, read_check(path), f"run {again(path)}"
     yield str(evals / SUMMARY), read_summary(evals), remedy(evals)
-    if files["serving"]:
-        yield files["serving"], read_part(files["serving"], point), redo(files["serving"])
+    if path := files["serving"]:
+        yield path, read_part(path, point), redo(path)
 
 
 def _check_calibration(check: dict[str, Any], path: str, manifest: str) -> None:
@@ -55,9 +55,9 @@ def check_one_base(run_sheet: RunSheet) -> None:
     progress = Progress(len(run_sheet.files), "base models")
     bases: dict[str, tuple[str, str | None]] = {}
     for point in sorted(run_sheet.files, key=lambda point: not point.is_base):
-        found = list(_digests(run_sheet, point))
-        first, about, _ = found[0]
-        for path, says, mend in found:
+        first, about = "", dict[str, Any]()
+        for path, says, mend in _digests(run_sheet, point):
+            first, about = first or path, about or says
             base = says.get("files_sha256" if point.is_base else "base_sha256")
             known, expected = bases.setdefault(point.model, (path, base))
             if base != expected or base is None:

@@ -33,7 +33,7 @@ class Definition:
     """One distance: its metric in results.csv and its parts, performance then fairness."""
 
     name: str
-    parts: tuple[Component, Component]
+    parts: tuple[Component, ...]
 
     def distance(self, accuracies: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the distances (...) of accuracies (..., 2)."""
@@ -47,21 +47,24 @@ class Definition:
 
 def definitions(run_sheet: RunSheet) -> list[Definition]:
     """Return the distances that a run's benchmarks allow."""
-    mmlu, unqover, bbq = (run_sheet.primary(task) for task in ("mmlu", "unqover", "bbq"))
-    found = []
-    if mmlu and unqover:
-        found.append(Definition("dto", (Component(mmlu, "acc"), Component(unqover, "acc"))))
-    if bbq:
-        found.append(Definition("dto_bbq", (Component(bbq, "acc_dis"), Component(bbq, "acc_amb"))))
-    return found
-
-
-def part_sums(run_sheet: RunSheet, point: Checkpoint, part: Component) -> Sums:
-    """Return one part of a checkpoint as sums over its items."""
-    path = run_sheet.result_folder(point, part.benchmark) / ITEMS
-    return read_sums(path, run_sheet.config.benchmarks[part.benchmark].task, part.metric)
+    parts = {
+        "dto": (("mmlu", "acc"), ("unqover", "acc")),
+        "dto_bbq": (("bbq", "acc_dis"), ("bbq", "acc_amb")),
+    }
+    slugs = {task: run_sheet.primary(task) for task in ("mmlu", "unqover", "bbq")}
+    return [
+        Definition(name, tuple(Component(str(slugs[task]), metric) for task, metric in both))
+        for name, both in parts.items()
+        if all(slugs[task] for task, _ in both)
+    ]
 
 
 def distance_sums(run_sheet: RunSheet, point: Checkpoint, definition: Definition) -> Sums:
     """Return the distance of a checkpoint as sums over the items of both parts."""
-    return definition.joined([part_sums(run_sheet, point, part) for part in definition.parts])
+    benchmarks = run_sheet.config.benchmarks
+    return definition.joined(
+        [
+            read_sums(run_sheet.result_folder(point, slug) / ITEMS, benchmarks[slug].task, metric)
+            for slug, metric in definition.parts
+        ]
+    )

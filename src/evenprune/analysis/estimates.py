@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from ..config.finished import ITEMS
 from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet
 from ..io.reading import expected_form
@@ -32,21 +31,22 @@ def checkpoint_sums(
     run_sheet: RunSheet, point: Checkpoint, quantity: Quantity, read: Reader = read_records
 ) -> list[Sums]:
     """Return a checkpoint's number as sums over items, once for each definition of its metric."""
-    if quantity.benchmark == dto.SLUG:
-        found = [one for one in dto.definitions(run_sheet) if one.name == quantity.metric]
-        return [dto.distance_sums(run_sheet, point, one) for one in found]
-    entry = run_sheet.config.benchmarks.get(quantity.benchmark)
-    key = (entry.task if entry else "", quantity.metric)
+    slug, metric, category = quantity
+    if slug == dto.SLUG:
+        definitions = [each for each in dto.definitions(run_sheet) if each.name == metric]
+        return [dto.distance_sums(run_sheet, point, each) for each in definitions]
+    entry = run_sheet.config.benchmarks.get(slug)
+    key = (entry.task if entry else "", metric)
     measures = [table[key] for table in (MEASURES, OTHERWISE) if key in table]
     if not measures:
         return []
-    path = run_sheet.result_folder(point, quantity.benchmark) / "items.jsonl"
+    path = run_sheet.result_folder(point, slug) / ITEMS
     rows = read(path)
-    if quantity.category:
-        rows = [row for row in rows if row.get("category") == quantity.category]
+    if category:
+        rows = [row for row in rows if row.get("category") == category]
     elif key[0] == "perplexity":
         rows = first_part(rows)
-    with expected_form(f"records with a score for {quantity.metric}", path, "evaluate again"):
+    with expected_form(f"records with a score for {metric}", path, "evaluate again"):
         return [sums_of(measure, rows) for measure in measures if rows]
 
 
@@ -64,11 +64,11 @@ class Estimates:
         """
         measured = self._results.one(point, quantity)
         defined = checkpoint_sums(self._run_sheet, point, quantity)
-        for found in defined:
-            value = found.value
+        for sums in defined:
+            value = sums.value
             fits = value and measured and math.isclose(value, measured.value, rel_tol=1e-6)
             if fits or len(defined) == 1:
-                return found
+                return sums
         return None
 
     def of(self, compute: Compute, *wanted: tuple[Group, Quantity]) -> Estimate | None:
@@ -76,33 +76,30 @@ class Estimates:
 
         The error is None where a number is no function of the items.
         """
-        measured = [self._results.of(*one) for one in wanted]
-        if None in measured:
+        measured = [each.value for pair in wanted if (each := self._results.of(*pair))]
+        if len(measured) < len(wanted):
             return None
-        value = float(compute(*(one.value for one in measured if one)))
-        samples: dict[str, list[Sums]] = {}
+        value = float(compute(*measured))
+        samples: dict[str, list[Sums | None]] = {}
         places: list[list[tuple[str, int]]] = []  # of each number's seeds among the samples
         for group, quantity in wanted:
             sample = samples.setdefault(quantity.benchmark, [])
-            places.append([])
-            for point in group.checkpoints():
-                found = self._sums(point, quantity)
-                if found is None:
-                    return Estimate(value)
-                places[-1].append((quantity.benchmark, len(sample)))
-                sample.append(found)
-        starts = dict(zip(samples, np.cumsum([0, *map(len, samples.values())]), strict=False))
-        at = [[starts[name] + k for name, k in seeds] for seeds in places]
+            seeds = range(len(sample), len(sample) + len(group.seeds))
+            places.append([(quantity.benchmark, k) for k in seeds])
+            sample += [self._sums(point, quantity) for point in group.checkpoints()]
+        if any(None in sample for sample in samples.values()):
+            return Estimate(value)
+        order = [(name, k) for name, sample in samples.items() for k in range(len(sample))]
+        at = [list(map(order.index, seeds)) for seeds in places]
 
         def over_seeds(*values: Any) -> Any:
             return compute(*(sum(values[k] for k in seeds) / len(seeds) for seeds in at))
 
-        parts = [jackknife(*sample) for sample in samples.values()]
+        parts = [jackknife(*filter(None, sample)) for sample in samples.values()]
         known = [part for part in parts if part is not None]
         if len(known) < len(parts):
             return Estimate(value)
-        estimate = combined(over_seeds, *known)
         values = [value for part in known for value in part.values]
         count = max(map(len, at))
         singles = [compute(*(values[seeds[k % len(seeds)]] for seeds in at)) for k in range(count)]
-        return with_seeds(estimate, singles)
+        return with_seeds(combined(over_seeds, *known), singles)

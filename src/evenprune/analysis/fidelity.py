@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from scipy.stats import entropy
 
+from ..config.finished import ITEMS
 from ..config.grids import Checkpoint, benchmarks_of
 from ..config.run_sheet import RunSheet
 from ..config.tasks import FACTS
@@ -24,10 +25,12 @@ from ..io.errors import UserError
 from ..io.progress import Progress
 from ..io.reading import expected_form
 from ..stats.records import read_records
+from .significance import dense_of
 
 # Options to choose from are what is compared; perplexity and generated answers have none.
 WITH_OPTIONS = tuple(name for name, facts in FACTS.items() if facts.compared)
 METRICS = ("flips", "flips_to_wrong", "flips_to_right", "js_divergence")
+RECORD = "records of answers (pred, correct, option_logprobs)"
 
 
 @dataclass(frozen=True)
@@ -40,35 +43,26 @@ class Answers:
     probabilities: NDArray[np.float64]
 
 
-RECORD = "records of answers (pred, correct, option_logprobs)"
-
-
 def read_answers(path: Path) -> Answers:
     """Read the answers of ``items.jsonl``.
 
     Items may differ in their number of options. Raises UserError for a file without answers and
     for an item twice.
     """
-    ids, chosen, right, scores = [], [], [], []
     with expected_form(RECORD, path, "evaluate again"):
-        for row in read_records(path, ("item_id", "pred", "correct", "option_logprobs")):
-            ids.append(str(row["item_id"]))
-            chosen.append(operator.index(row["pred"]))
-            right.append(bool(row["correct"]))
-            scores.append([float(one) for one in row.get("option_logits", row["option_logprobs"])])
-    if not scores:
+        rows = read_records(path, ("item_id", "pred", "correct", "option_logprobs"))
+        scores = [
+            list(map(float, row.get("option_logits", row["option_logprobs"]))) for row in rows
+        ]
+        chosen = np.array([operator.index(row["pred"]) for row in rows])
+    if not rows:
         raise UserError(f"expected answers in {path}, found none; evaluate again")
     # An option that an item does not have is never chosen: its probability is 0.
     table = np.full((len(scores), max(map(len, scores))), -np.inf)
-    for line, one in zip(table, scores, strict=True):
-        line[: len(one)] = one
-    return Answers(tuple(ids), np.array(chosen), np.array(right, bool), softmax(table, 1))
-
-
-def _mean(values: NDArray) -> dict[str, Any]:
-    n = values.size
-    stderr = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else None
-    return {"value": float(values.mean()), "n": n, "stderr": stderr}
+    for line, known in zip(table, scores):
+        line[: len(known)] = known
+    right = np.array([bool(row["correct"]) for row in rows])
+    return Answers(tuple(str(row["item_id"]) for row in rows), chosen, right, softmax(table, 1))
 
 
 def js_divergence(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
@@ -96,12 +90,19 @@ def fidelity(pruned: Answers, dense: Answers) -> dict[str, dict[str, Any]]:
             f"expected the same items for a pruned model and its dense one, got {len(pruned.ids)} "
             f"and {len(dense.ids)} items that differ; evaluate both again with the same options"
         )
-    return {
-        "flips": _mean((pruned.chosen != dense.chosen).astype(float)),
-        "flips_to_wrong": _mean((dense.right & ~pruned.right).astype(float)),
-        "flips_to_right": _mean((pruned.right & ~dense.right).astype(float)),
-        "js_divergence": _mean(js_divergence(pruned.probabilities, dense.probabilities)),
-    }
+    both = (
+        pruned.chosen != dense.chosen,
+        dense.right & ~pruned.right,
+        pruned.right & ~dense.right,
+        js_divergence(pruned.probabilities, dense.probabilities),
+    )
+    return {name: _mean(values.astype(float)) for name, values in zip(METRICS, both, strict=True)}
+
+
+def _mean(values: NDArray) -> dict[str, Any]:
+    n = values.size
+    stderr = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else None
+    return {"value": float(values.mean()), "n": n, "stderr": stderr}
 
 
 def fidelity_values(run_sheet: RunSheet) -> Iterator[tuple[Checkpoint, str, str, dict[str, Any]]]:
@@ -110,22 +111,22 @@ def fidelity_values(run_sheet: RunSheet) -> Iterator[tuple[Checkpoint, str, str,
     Benchmarks without options have no fidelity, nor those that one of the two
     does not have.
     """
-    own = {point: benchmarks_of(run_sheet.config, point) for point in run_sheet.files}
+    slugs = {
+        point: [s for s, e in benchmarks_of(run_sheet.config, point).items()
+                if e.task in WITH_OPTIONS]
+        for point in run_sheet.files
+    }  # fmt: skip
     work: dict[tuple[Checkpoint, str], list[Checkpoint]] = {}
     for point in run_sheet.files:
-        dense = Checkpoint(point.model, "dense", "dense", "none", 0)
-        if point != dense and dense in run_sheet.files:
-            for slug, entry in own[point].items():
-                if slug in own[dense] and entry.task in WITH_OPTIONS:
+        if dense := dense_of(run_sheet, point):
+            for slug in slugs[point]:
+                if slug in slugs[dense]:
                     work.setdefault((dense, slug), []).append(point)
     progress = Progress(sum(map(len, work.values())), "fidelity to dense")
     for (dense, slug), points in work.items():
-
-        def answers(point: Checkpoint, slug: str = slug) -> Answers:
-            return read_answers(run_sheet.result_folder(point, slug) / "items.jsonl")
-
-        reference = answers(dense)
+        reference = read_answers(run_sheet.result_folder(dense, slug) / ITEMS)
         for point in points:
-            for name, value in fidelity(answers(point), reference).items():
+            answers = read_answers(run_sheet.result_folder(point, slug) / ITEMS)
+            for name, value in fidelity(answers, reference).items():
                 yield point, slug, name, value
             progress.update()

@@ -84,19 +84,15 @@ FIRST = 0xE000  # of the characters that stand for texts while a pattern is made
 MMLU = "The following are multiple choice questions (with answers) about {}.\n\n{}\n" + (
     "A. {}\nB. {}\nC. {}\nD. {}\nAnswer:"
 )
-HARNESS = {
-    **{"hellaswag": ("{}", 1), "mmlu": (MMLU, 6)},
-    "multiple_choice": ("{}", 1),
-}
+HARNESS = {"hellaswag": ("{}", 1), "mmlu": (MMLU, 6), "multiple_choice": ("{}", 1)}
 LETTERED = {"mmlu": [" A", " B", " C", " D"]}  # what is scored after a prompt, where not options
 
 
-def _signs(count: int) -> list[str]:
-    return [chr(FIRST + number) for number in range(count)]
+SIGNS = [chr(FIRST + number) for number in range(16)]
 
 
 def _pattern(text: str) -> Pattern:
-    parts = re.split(f"([{chr(FIRST)}-{chr(FIRST + 15)}])", text)
+    parts = re.split(f"([{SIGNS[0]}-{SIGNS[-1]}])", text)
     # Every second part is one of those characters.
     return [ord(part) - FIRST if k % 2 else part for k, part in enumerate(parts) if part]
 
@@ -109,12 +105,12 @@ def prompt_of(task: str, style: str | None) -> tuple[Pattern | None, list[str] |
     """
     if task in ("unqover", "bbq") and style in STYLES:
         names = ("context", "question", "ans0", "ans1", "ans2")
-        prefix, candidates = STYLES[style](dict(zip(names, _signs(5), strict=True)))
+        prefix, candidates = STYLES[style](dict(zip(names, SIGNS)))
         return _pattern(prefix), candidates
     if task in HARNESS:
         text, count = HARNESS[task]
         behind = LETTERED.get(task)
         if task == "multiple_choice" and style == "letters":
             behind = [f" {letter}" for letter in LETTERS]
-        return _pattern(text.format(*_signs(count))), behind
+        return _pattern(text.format(*SIGNS[:count])), behind
     return None, None

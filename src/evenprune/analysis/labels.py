@@ -109,23 +109,21 @@ def benchmark_label(run_sheet: RunSheet, slug: str) -> str:
 
 def measure_label(run_sheet: RunSheet, slug: str, metric: str) -> str:
     """Return what a compared metric is called in words: its benchmark, and which of several."""
-    label, entry = benchmark_label(run_sheet, slug), run_sheet.config.benchmarks[slug]
-    word, rest = label.partition(" ")[0], label.partition(" ")[2]
-    label = f"{IN_FULL.get(word, word)} {rest}".strip()
+    entry = run_sheet.config.benchmarks[slug]
+    word, *rest = benchmark_label(run_sheet, slug).split(" ")
+    label = " ".join([IN_FULL.get(word, word), *rest])
     several = len(metrics_of(entry.task, entry.headline)) > 1
-    if not several and metric == FACTS[entry.task].headline:
-        return label
-    return f"{label} {MEASURES.get(metric, metric)}"
+    usual = not several and metric == FACTS[entry.task].headline
+    return label if usual else f"{label} {MEASURES.get(metric, metric)}"
 
 
 def judge_label(run_sheet: RunSheet, slug: str) -> str | None:
     """Return who judges a benchmark's answers; None for a benchmark without a judge."""
     entry = run_sheet.config.benchmarks[slug]
-    if entry.task not in JUDGED:
-        return None
     if entry.judge:
         return model_label(run_sheet, entry.judge)
-    return f"word list “{entry.lexicon or 'english'}”, no guard model"
+    words = f"word list “{entry.lexicon or 'english'}”, no guard model"
+    return words if entry.task in JUDGED else None
 
 
 def calibration_label(
@@ -145,9 +143,7 @@ def calibration_label(
     if entry.texts and texts:
         label += f" + {TEXT_LABELS.get(entry.texts, entry.texts)}"
         label += f" ({entry.n_texts})" if entry.n_texts else ""
-    if entry.control != "none":
-        label += f", {entry.control.replace('-', ' ')}"
-    return label
+    return label + (f", {entry.control.replace('-', ' ')}" if entry.control != "none" else "")
 
 
 def point_label(run_sheet: RunSheet, point: Checkpoint) -> str:
@@ -173,9 +169,8 @@ def pair_label(run_sheet: RunSheet, group: "Group") -> str:
     """Return a grid point whose masks are compared: model, regime, calibration, a variant."""
     words = [model_label(run_sheet, group.model), REGIME_LABELS[group.regime]]
     words.append(calibration_label(run_sheet, group.calibration))
-    if group.method != "debias-sparsegpt":
-        words.append(method_label(run_sheet, group.method))
-    return ", ".join(words)
+    variant = group.method != "debias-sparsegpt"
+    return ", ".join([*words, *[method_label(run_sheet, group.method)] * variant])
 
 
 def own_protocol(run_sheet: RunSheet, model: str) -> str:

@@ -94,10 +94,8 @@ def stereotyped(task: str, record: Record) -> int | None:
     It is the stereotype of a pair or the one that a question of your own names, and BBQ's answer in
     line with the bias. UnQover's data name none, see ``leans``.
     """
-    if task in ("crows_pairs", "stereoset"):
-        return 0
-    found: int | None = record.get("biased_idx", record.get("stereotype_idx"))
-    return found
+    named: int | None = record.get("biased_idx", record.get("stereotype_idx"))
+    return 0 if task in ("crows_pairs", "stereoset") else named
 
 
 def leans(rows: Sequence[Record]) -> dict[str, int]:
@@ -151,16 +149,13 @@ def joined(
     data do not have.
     """
     items: list[list[Any]] = []
-    answers: list[dict[str, Any]] = []
+    answers: list[Items] = []
     for point, rows in records:
         items = items or [_item(about, texts, row) for row in rows]
         mine = {str(row["item_id"]): row for row in rows}
-        own = [mine.get(item[0]) for item in items]
-        entry = {
-            **asdict(point),
-            "chosen": [row and row["pred"] for row in own],
-            "logprobs": [row and _logprobs(row) for row in own],
-        }
+        own, entry = [mine.get(item[0]) for item in items], asdict(point)
+        entry["chosen"] = [row and row["pred"] for row in own]
+        entry["logprobs"] = [row and _logprobs(row) for row in own]
         if point.is_base and about["task"] == "unqover":
             lean = leans(rows)
             entry["leans"] = [lean.get(item[0]) for item in items]
@@ -171,11 +166,11 @@ def joined(
 def changes(one: Items) -> list[list[bool]]:
     """Return of each checkpoint which of its answers are others than its dense model's."""
     dense = {each["model"]: each["chosen"] for each in one["answers"] if each["method"] == "dense"}
-    found = []
-    for each in one["answers"]:
-        pairs = zip(dense.get(each["model"], each["chosen"]), each["chosen"], strict=True)
-        found.append([None not in (before, after) and before != after for before, after in pairs])
-    return found
+    pairs = [
+        zip(dense.get(each["model"], each["chosen"]), each["chosen"], strict=True)
+        for each in one["answers"]
+    ]
+    return [[None not in both and both[0] != both[1] for both in each] for each in pairs]
 
 
 def fitted(sets: Sequence[Items], limit: float) -> list[Items]:
@@ -187,27 +182,27 @@ def fitted(sets: Sequence[Items], limit: float) -> list[Items]:
     columns = [changes(one) for one in sets]
     flags = [[any(row) for row in zip(*each)] for each in columns]
     orders = [random.Random(SEED).sample(range(len(each)), len(each)) for each in flags]
-    for order, each in zip(orders, flags):
-        order.sort(key=[not flag for flag in each].__getitem__)
-    kept: list[list[int]] = [[] for _ in sets]
+    for order, changed in zip(orders, flags):
+        order.sort(key=[not flag for flag in changed].__getitem__)
+    chosen: list[list[int]] = [[] for _ in sets]
     used = 0
     for turn in itertools.zip_longest(*orders):
-        for one, mine, k in zip(sets, kept, turn):
+        for one, mine, k in zip(sets, chosen, turn):
             if k is not None and (used < limit or len(mine) < LEAST):
                 mine.append(k)
                 scores = [each["logprobs"][k] for each in one["answers"]]
                 used += len(canonical_json([one["items"][k], scores]))
-    fitting = []
-    for one, mine, each, column in zip(sets, map(sorted, kept), flags, columns):
-        answers = [
-            {name: [v[k] for k in mine] if isinstance(v, list) else v for name, v in given.items()}
-            | {"flips": sum(flips)}
-            for given, flips in zip(one["answers"], column)
-        ]
-        counts = {"of": len(each), "changed": sum(each)}
-        items = [one["items"][k] for k in mine]
-        fitting.append({**one, **counts, "items": items, "answers": answers})
-    return fitting
+
+    def some(entry: Items, places: Sequence[int]) -> Items:
+        lists = {name: [v[k] for k in places] for name, v in entry.items() if isinstance(v, list)}
+        return entry | lists
+
+    return [
+        one
+        | {"of": len(changed), "changed": sum(changed), "items": [one["items"][k] for k in mine]}
+        | {"answers": [some(a, mine) | {"flips": sum(f)} for a, f in zip(one["answers"], column)]}
+        for one, mine, changed, column in zip(sets, map(sorted, chosen), flags, columns)
+    ]
 
 
 def run(args: argparse.Namespace) -> None:

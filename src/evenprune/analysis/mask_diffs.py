@@ -12,6 +12,7 @@ from math import comb
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from scipy.stats import fisher_exact
 
 from ..config.facts import REGIMES
@@ -49,9 +50,10 @@ def mask_values(path: Path) -> Iterator[Value]:
     ``n`` is what a value is a share of: weights, groups of four, weights pruned in any of the
     two. All matrices together have no Frobenius difference. Raises UserError for another file.
     """
-    totals = dict.fromkeys((DISAGREEMENT, PATTERN, JACCARD), (0, 0))
+    totals = {name: np.zeros(2, int) for name in (DISAGREEMENT, PATTERN, JACCARD)}
     remedy = "run compare-masks again"
     for line, row in iter_csv(path, MASK_COLUMNS, what="compared masks", remedy=remedy):
+        category = f"{row['layer']}.{row['kind']}"
         with expected_form("numbers of compare-masks", f"line {line} of {path}", remedy):
             weights = int(row["rows"]) * int(row["columns"])
             both, pruned = int(row["zeros_both"]), int(row["zeros_reference"]) + int(row["zeros"])
@@ -60,48 +62,39 @@ def mask_values(path: Path) -> Iterator[Value]:
                 PATTERN: (int(row["different_groups"]), int(row["groups"])),
                 JACCARD: (both, pruned - both),
             }
-            values = {name: float(row[name]) for name in counts}
+            for name, count in counts.items():
+                totals[name] += count
+                yield name, category, {"value": float(row[name]), "n": count[1]}
             value = float(row[FROBENIUS]) if row[FROBENIUS] else None
-        category = f"{row['layer']}.{row['kind']}"
-        for name, (part, whole) in counts.items():
-            yield name, category, {"value": values[name], "n": whole}
-            totals[name] = (totals[name][0] + part, totals[name][1] + whole)
-        yield FROBENIUS, category, {"value": value, "n": weights}
+            yield FROBENIUS, category, {"value": value, "n": weights}
     for name, (part, whole) in totals.items():
         if whole:
-            yield name, "", {"value": part / whole, "n": whole}
+            yield name, "", {"value": int(part) / int(whole), "n": int(whole)}
 
 
 # What a run has
 
 
-def split(category: str) -> tuple[int, str]:
-    """Return (layer, module) of a category."""
-    layer, _, kind = category.partition(".")
-    return int(layer), kind
-
-
-def kind_order(kind: str) -> tuple[int, str]:
-    """Return a sort key for modules: in the order in which a block runs them."""
-    last = kind.rpartition(".")[2]
-    return ORDER.index(last) if last in ORDER else len(ORDER), kind
-
-
-def by_matrix(results: Results, group: Group, metric: str = PATTERN) -> dict[str, float]:
-    """Return one metric of every matrix of a grid point, by category; means over its seeds."""
-    found = {
-        name: results.of(group, Quantity(SLUG, metric, name))
-        for name in results.categories(SLUG, metric)
+def by_matrix(results: Results, group: Group) -> dict[str, float]:
+    """Return the pattern disagreement of a grid point's matrices, by category; means over seeds."""
+    return {
+        name: measured.value
+        for name in results.categories(SLUG, PATTERN)
+        if (measured := results.of(group, Quantity(SLUG, PATTERN, name)))
     }
-    return {name: one.value for name, one in found.items() if one is not None}
 
 
 def ranked(values: Mapping[str, float]) -> list[str]:
-    """Return the categories from the largest value to the smallest, equal ones by place."""
+    """Return the categories from the largest value to the smallest, equal ones by place.
+
+    Places are in the order in which a model runs them.
+    """
 
     def place(category: str) -> tuple:
-        layer, kind = split(category)
-        return -values[category], layer, kind_order(kind)
+        layer, _, kind = category.partition(".")
+        last = kind.rpartition(".")[2]
+        order = ORDER.index(last) if last in ORDER else len(ORDER)
+        return -values[category], int(layer), order, kind
 
     return sorted(values, key=place)
 

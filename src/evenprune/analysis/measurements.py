@@ -20,7 +20,6 @@ from .results import Group, dense_group, groups
 
 # Figures whose ratios to the dense model results.csv has.
 PAIRED = ("decode_tok_per_s", "j_per_token")
-RATIO = "_ratio"
 
 
 def remedy(path: str) -> str:
@@ -62,20 +61,18 @@ def log_ratios(
     ``base`` are other checkpoints of the measurement, without any its dense model. ``batch`` as in
     ``batch 8``, "" for the first one. Empty where there is no dense model to compare with.
     """
-    base = base or [name for name in (content["dense"],) if name is not None]
-    if not base:
-        return []
-    first = content["spec"]["batch_sizes"][0]
-    size = int(batch.removeprefix("batch ")) if batch else first
+    base = base or list(filter(None, [content["dense"]]))
+    size = int(batch.removeprefix("batch ") or content["spec"]["batch_sizes"][0])
     rounds: dict[int, dict[str, float]] = {}
-    for one in content["rounds"]:
-        if one["batch"] == size and metric in one["figures"]:
-            rounds.setdefault(one["round"], {})[one["checkpoint"]] = one["figures"][metric]
-
-    def mean_log(found: dict[str, float], those: Sequence[str]) -> float:
-        return float(np.mean([math.log(found[name]) for name in those]))
-
-    return [mean_log(found, names) - mean_log(found, base) for _, found in sorted(rounds.items())]
+    for row in content["rounds"] if base else ():
+        if row["batch"] == size and metric in row["figures"]:
+            rounds.setdefault(row["round"], {})[row["checkpoint"]] = math.log(
+                row["figures"][metric]
+            )
+    return [
+        float(np.mean([logs[name] for name in names])) - float(np.mean([logs[b] for b in base]))
+        for _, logs in sorted(rounds.items())
+    ]
 
 
 def log_ratios_between(
@@ -85,15 +82,13 @@ def log_ratios_between(
 
     Empty where one of the two was not measured, or not in the same job as the other.
     """
-    paths = {
-        run_sheet.files[point]["serving"] for point in (*ours.checkpoints(), *base.checkpoints())
-    }
-    path = paths.pop()
-    if path is None or paths:
+    points = [group.checkpoints() for group in (ours, base)]
+    path, *others = {run_sheet.files[point]["serving"] for side in points for point in side}
+    if path is None or others:
         return []
     content = read_measurement(path)
-    names = [[point.key for point in group.checkpoints()] for group in (ours, base)]
-    if not all(name in content["checkpoints"] for part in names for name in part):
+    names = [[point.key for point in side] for side in points]
+    if not set(names[0] + names[1]) <= set(content["checkpoints"]):
         return []
     with expected_form("figures of every round", path, remedy(path)):
         return log_ratios(content, names[0], metric, batch, names[1])
@@ -130,13 +125,11 @@ def ratio_values(
         batches = [f"batch {size}" for size in read_measurement(path)["spec"]["batch_sizes"]]
     for metric in PAIRED:
         for category in ("", *batches):
-            ratio = ratio_to_dense(run_sheet, group, metric, category)
-            if ratio is None:
-                continue
-            log = {"value": math.log(ratio.value), "n": ratio.n, "stderr": ratio.log_stderr}
-            yield f"{metric}_log{RATIO}", category, log
-            yield f"{metric}{RATIO}", category, {"value": ratio.value, "n": ratio.n}
-            for end in ("low", "high", "p_same"):
-                value = getattr(ratio, end)
-                if value is not None:
-                    yield f"{metric}{RATIO}_{end}", category, {"value": value, "n": ratio.n}
+            if ratio := ratio_to_dense(run_sheet, group, metric, category):
+                log = {"value": math.log(ratio.value), "n": ratio.n, "stderr": ratio.log_stderr}
+                yield f"{metric}_log_ratio", category, log
+                for end in ("value", "low", "high", "p_same"):
+                    value, name = getattr(ratio, end), f"{metric}_ratio_{end}"
+                    if value is not None:
+                        known = {"value": value, "n": ratio.n}
+                        yield name.removesuffix("_value"), category, known

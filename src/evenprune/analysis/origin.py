@@ -16,20 +16,18 @@ from . import dto, mask_diffs
 from .measurements import ratio_values
 from .results import Quantity
 
+OTHERS = {"serving": "measurement", mask_diffs.SLUG: "masks"}  # benchmark -> its file
 WINDOWS = ("gptq2048", "gptq2048+bos", "documents")  # whose perplexity follows from the records
 
 
 def benchmarks_behind(sheet: RunSheet, quantity: Quantity) -> list[str]:
     """Return the benchmarks behind a number: its own, or those that a distance is made from."""
-    if quantity.benchmark in sheet.config.benchmarks:
-        return [quantity.benchmark]
-    metric = quantity.metric.removesuffix("_low").removesuffix("_high")
-    return [
-        part.benchmark
-        for one in dto.definitions(sheet)
-        if (quantity.benchmark, metric) == (dto.SLUG, one.name)
-        for part in one.parts
-    ]
+    slug, metric, _ = quantity
+    if slug in sheet.config.benchmarks:
+        return [slug]
+    metric = metric.removesuffix("_low").removesuffix("_high")
+    distances = [each for each in dto.definitions(sheet) if (slug, metric) == (dto.SLUG, each.name)]
+    return [part.benchmark for each in distances for part in each.parts]
 
 
 def files_of(sheet: RunSheet, point: Checkpoint, quantity: Quantity) -> dict[str, Any]:
@@ -38,25 +36,22 @@ def files_of(sheet: RunSheet, point: Checkpoint, quantity: Quantity) -> dict[str
     A benchmark's are compared with their checksums. Raises UserError for one that is not as it was
     written.
     """
-    entry, benchmark = sheet.files[point], quantity.benchmark
+    entry, slug, model = sheet.files[point], quantity.benchmark, Paths(sheet.config).folder(point)
     files: dict[str, Any] = {}
-    if benchmark in sheet.config.benchmarks:
-        folder = sheet.result_folder(point, benchmark)
+    if slug in sheet.config.benchmarks:
+        folder = sheet.result_folder(point, slug)
         result = read_result(folder)
         files |= {"items": str(folder / ITEMS), "items_sha256": result["records"]["sha256"]}
         files |= {"metrics": str(folder / METRICS)}
         files["checkpoint_digest"] = result.get("model_sha256")
-    elif benchmark == dto.SLUG:
-        for slug in benchmarks_behind(sheet, quantity):
-            files[f"items_{slug}"] = str(sheet.result_folder(point, slug) / ITEMS)
-    elif benchmark == "serving":
-        files["measurement"] = entry["serving"]
-    elif benchmark == "masks":
-        files["masks"] = entry["masks"]
-    files["checkpoint"] = Paths(sheet.config).folder(point)
+    elif slug == dto.SLUG:
+        for part in benchmarks_behind(sheet, quantity):
+            files[f"items_{part}"] = str(sheet.result_folder(point, part) / ITEMS)
+    elif slug in OTHERS:
+        files[OTHERS[slug]] = entry[slug]
+    files["checkpoint"] = model
     if not point.is_base:
-        files["manifest"] = f"{files['checkpoint']}/manifest.json"
-        files["provenance"] = f"{files['checkpoint']}/provenance.json"
+        files |= {name: f"{model}/{name}.json" for name in ("manifest", "provenance")}
     files["calibration"] = entry["calibration_manifest"]
     return {name: value for name, value in files.items() if value}
 
@@ -70,14 +65,13 @@ def method_of(sheet: RunSheet, point: Checkpoint) -> dict[str, Any]:
     if base != point.method:
         record["variant of"] = base
     path = Path(Paths(sheet.config).folder(point)) / "manifest.json"
+    remedy = f"prune again: run {again(path.parent)}"
     if not path.is_file():
-        raise UserError(f"expected {path}, found none; prune again: run {again(path.parent)}")
-    manifest = read_sealed(path, f"prune again: run {again(path.parent)}")
+        raise UserError(f"expected {path}, found none; {remedy}")
     with expected_form("method and options", path, "prune again"):
-        options = manifest["options"].items()
+        options = read_sealed(path, remedy)["options"].items()
         record["options"] = {name: value for name, value in options if value is not None}
-        record["manifest sha256"] = sha256_cached(path)
-    return record
+    return record | {"manifest sha256": sha256_cached(path)}
 
 
 def sources_of(
@@ -100,7 +94,7 @@ def sources_of(
         record = read_json(path)
         with expected_form("the record of a source", path, f"fetch again: run {again(path)}"):
             about = {"origin": record["origin"], "revision": record["revision"]}
-            files = {one: facts["sha256"] for one, facts in record["files"].items()}
+            files = {file: facts["sha256"] for file, facts in record["files"].items()}
         sources.append({"use": use, "name": name, **about, "files": files, "record": str(path)})
     return sources
 
@@ -108,34 +102,27 @@ def sources_of(
 def computed(
     sheet: RunSheet, point: Checkpoint, quantity: Quantity, files: dict[str, Any]
 ) -> float | None:
-    """Return a number computed again from records, None where it is no function of them alone."""
-    slug, metric, category = quantity
-    if slug in sheet.config.benchmarks:
-        task = sheet.config.benchmarks[slug].task
-        return recompute(Path(files["items"]), task, metric, category)
-    if slug == dto.SLUG:
-        own = [one for one in dto.definitions(sheet) if one.name == metric]
-        return next((dto.distance_sums(sheet, point, one).value for one in own), None)
-    parts = (
-        mask_diffs.mask_values(Path(files["masks"]))
-        if slug == mask_diffs.SLUG
-        else ratio_values(sheet, point)
-    )
-    return next((one["value"] for *place, one in parts if place == [metric, category]), None)
-
-
-def recompute(path: Path, task: str, metric: str, category: str = "") -> float | None:
-    """Return a metric from ``items.jsonl``, None where it is no function of these records alone.
+    """Return a number computed again from records, None where it is no function of them alone.
 
     Raises UserError for records of another form.
     """
-    records = [row for row in read_records(path) if category in ("", row.get("category"))]
-    measure = MEASURES.get((task, metric))
-    if not records or measure is None:
-        return None
-    with expected_form(f"records that {metric} can be computed from", path, "evaluate again"):
-        if task == "perplexity":
-            records = first_part(records)
-            if records[0].get("category", WINDOWS[0]) not in WINDOWS:
-                return None
-        return measure.value(records)
+    slug, metric, category = quantity
+    if slug in sheet.config.benchmarks:
+        path, task = Path(files["items"]), sheet.config.benchmarks[slug].task
+        records = [row for row in read_records(path) if category in ("", row.get("category"))]
+        measure = MEASURES.get((task, metric))
+        if not records or measure is None:
+            return None
+        with expected_form(f"records that {metric} can be computed from", path, "evaluate again"):
+            if task == "perplexity":
+                records = first_part(records)
+                if records[0].get("category", WINDOWS[0]) not in WINDOWS:
+                    return None
+            return measure.value(records)
+    if slug == dto.SLUG:
+        own = [each for each in dto.definitions(sheet) if each.name == metric]
+        return dto.distance_sums(sheet, point, own[0]).value if own else None
+    masks = slug == mask_diffs.SLUG
+    parts = mask_diffs.mask_values(Path(files["masks"])) if masks else ratio_values(sheet, point)
+    numbers = {(name, part): number["value"] for name, part, number in parts}
+    return numbers.get((metric, category))

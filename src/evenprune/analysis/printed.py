@@ -67,26 +67,20 @@ def printed_value(
     throughput and CO2, the differences of masks, and of the safety benchmarks what a guard model
     says of the response alone. Nothing of an invented world has.
     """
-    config = run_sheet.config
+    config, declared = run_sheet.config, functools.partial(as_declared, run_sheet.config)
     if config.source == "world":
         return None
-    if benchmark in ("serving", "masks"):
-        name = f"{benchmark}:{metric}"
-    elif benchmark == "dto":
-        parts = {task: as_declared(config, task, point.model) for task in ("mmlu", "unqover")}
-        if metric != "dto" or any(
-            slug is None or slug != run_sheet.primary(task) for task, slug in parts.items()
-        ):
+    name = f"{benchmark}:{metric}"
+    if benchmark == "dto":
+        slugs = {task: declared(task, point.model) for task in ("mmlu", "unqover")}
+        known = all(slug and slug == run_sheet.primary(task) for task, slug in slugs.items())
+        if metric != "dto" or not known:
             return None
         name = "dto"
-    elif benchmark not in config.benchmarks:
-        return None
-    else:
-        task = config.benchmarks[benchmark].task
-        if benchmark != as_declared(config, task, point.model):
+    elif benchmark not in ("serving", "masks"):
+        entry = config.benchmarks.get(benchmark)
+        if entry is None or benchmark != declared(entry.task, point.model):
             return None
-        name = task if metric == FACTS[task].headline else f"{task}:{metric}"
-    if category:
-        name += f"/{category}"
-    key = (point.model, point.method, point.regime, point.calibration, name)
-    return printed_values().get(key)
+        name = entry.task if metric == FACTS[entry.task].headline else f"{entry.task}:{metric}"
+    name = "/".join(filter(None, [name, category]))
+    return printed_values().get((point.model, point.method, point.regime, point.calibration, name))

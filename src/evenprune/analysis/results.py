@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from ..config.run_sheet import RunSheet
 from ..io.errors import UserError
 from ..io.reading import expected_form
 from .frames import read_frame
-from .significance import DENSE, MEAN, METHOD
+from .significance import COLUMNS, DENSE, MEAN, METHOD
 
 ALPHA = 0.01  # of the paper's dagger
 
@@ -65,7 +65,7 @@ class Group:
     @property
     def is_base(self) -> bool:
         """Whether this is the base model itself."""
-        return self.checkpoints()[0].is_base
+        return self.method == DENSE
 
     @property
     def named(self) -> dict[str, str]:
@@ -89,24 +89,16 @@ class Group:
 
     def checkpoints(self) -> list[Checkpoint]:
         """Return one checkpoint a seed."""
-        return [
-            Checkpoint(self.model, self.method, self.regime, self.calibration, seed)
-            for seed in self.seeds
-        ]
+        return [Checkpoint(*self.key, seed) for seed in self.seeds]
 
 
 def groups(checkpoints: Sequence[Checkpoint]) -> list[Group]:
     """Return the grid points of checkpoints, in their order, with the seeds of each."""
     seeds: dict[tuple[str, str, str, str], list[int]] = {}
-    for point in checkpoints:
-        key = (point.model, point.method, point.regime, point.calibration)
-        seeds.setdefault(key, []).append(point.seed)
+    for one in checkpoints:
+        key = (one.model, one.method, one.regime, one.calibration)
+        seeds.setdefault(key, []).append(one.seed)
     return [Group(*key, tuple(values)) for key, values in seeds.items()]
-
-
-def point_of(row: Any) -> Checkpoint:
-    """Return the checkpoint of a row of results.csv; ValueError for a seed that is no number."""
-    return Checkpoint(row.model, row.method, row.regime, row.calibration, int(row.seed))
 
 
 class Results:
@@ -114,14 +106,15 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        needed = (
-            "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",
-            "value", "n", "stderr", "printed", "in_calibration",
-        )  # fmt: skip
-        frame = read_frame(path, needed).dropna(subset="value")
+        names = (*POINT, "seed", *Quantity._fields)
+        numbers = ("value", "n", "stderr", "printed", "in_calibration")
+        frame = read_frame(path, (*names, *numbers)).dropna(subset="value")
         with expected_form("whole numbers as seed and n", path, "run collect-results again"):
             self._values = {
-                (point_of(row), Quantity(row.benchmark, row.metric, row.category)): Measured(
+                (
+                    Checkpoint(row.model, row.method, row.regime, row.calibration, int(row.seed)),
+                    Quantity(row.benchmark, row.metric, row.category),
+                ): Measured(
                     row.value,
                     None if row.n is None else int(row.n),
                     row.stderr,
@@ -131,9 +124,6 @@ class Results:
                 )
                 for row in frame.itertuples(index=False)
             }
-        named = frame[frame["category"] != ""].groupby(["benchmark", "metric"])["category"]
-        self._categories = {key: list(names.unique()) for key, names in named}
-        self._points = {point for point, _ in self._values}
 
     def one(self, point: Checkpoint, quantity: Quantity) -> Measured | None:
         """Return the number of one checkpoint, None where it has none."""
@@ -141,36 +131,34 @@ class Results:
 
     def of(self, group: Group, quantity: Quantity) -> Measured | None:
         """Return the number of a grid point: the mean over its seeds, None where one lacks it."""
-        found = [self.one(point, quantity) for point in group.checkpoints()]
-        present = [value for value in found if value is not None]
-        if len(present) < len(found) or not present:
+        seeds = [each for p in group.checkpoints() if (each := self.one(p, quantity)) is not None]
+        if len(seeds) < len(group.seeds):
             return None
-        if len(present) == 1:
-            return present[0]
-        values = [value.value for value in present]
-        errors = [value.stderr for value in present if value.stderr is not None]
+        if len(seeds) == 1:
+            return seeds[0]
+        values = [each.value for each in seeds]
+        errors = [each.stderr for each in seeds if each.stderr is not None]
         error, sd = None, statistics.stdev(values)
         if len(errors) == len(values):
             error = math.hypot(statistics.fmean(errors), sd / math.sqrt(len(values)))
-        return Measured(
-            statistics.fmean(values),
-            sd=sd,
-            error=error,
-            printed=present[0].printed,
-            in_calibration=present[0].in_calibration,
+        return replace(
+            seeds[0], value=statistics.fmean(values), n=None, stderr=None, sd=sd, error=error
         )
 
     def categories(self, benchmark: str, metric: str) -> list[str]:
         """Return the categories that results.csv has for a metric, in its order."""
-        return self._categories.get((benchmark, metric), [])
+        quantities = (quantity for _, quantity in self._values)
+        names = (each.category for each in quantities if each[:2] == (benchmark, metric))
+        return list(dict.fromkeys(filter(None, names)))
 
     def quantities(self, point: Checkpoint) -> list[Quantity]:
         """Return what a checkpoint has numbers of, in the order of results.csv."""
-        return [quantity for one, quantity in self._values if one == point]
+        return [quantity for place, quantity in self._values if place == point]
 
     def require(self, checkpoints: Sequence[Checkpoint]) -> None:
         """Raise UserError when a checkpoint has no value at all."""
-        missing = [point.key for point in checkpoints if point not in self._points]
+        known = {point for point, _ in self._values}
+        missing = [point.key for point in checkpoints if point not in known]
         if missing:
             raise UserError(
                 f"expected values of {missing[0]} in {self.path}, found none"
@@ -184,13 +172,9 @@ class Significance:
     of pruned checkpoints against their dense model."""
 
     def __init__(self, path: Path) -> None:
-        key = ["model", "method", "regime", "calibration", "seed", "benchmark", "metric"]
-        values = [
-            "n", "units", "changed", "form", "diff", "stderr", "low", "high", "p", "p_holm",
-            "low_fixed", "high_fixed", "family_low", "family_high", "detectable",
-            "detectable_better", "kind", "verdict", "reason",
-        ]  # fmt: skip
-        tests = read_frame(path, [*key, *values, "against"])
+        key = [*POINT, "seed", *Quantity._fields[:2]]
+        values = [name for name in COLUMNS if name not in key]
+        tests = read_frame(path, [*key, *values])
         self._tests: dict[tuple[str, ...], dict[str, Any]]
         self._tests, self._dense = (
             tests[tests["against"] == name]
@@ -206,16 +190,15 @@ class Significance:
 
     def of(self, group: Group, benchmark: str, metric: str) -> tuple[float, float] | None:
         """Return (difference to sparsegpt, p) of a grid point, None where nothing was tested."""
-        row = self._tests.get((*group.key, group.seed, benchmark, metric))
-        if row is None or row["diff"] is None or row["p"] is None:
-            return None
-        return row["diff"], row["p"]
+        row = self._tests.get((*group.key, group.seed, benchmark, metric), {})
+        pair = (row.get("diff"), row.get("p"))
+        return None if None in pair else pair  # type: ignore[return-value]
 
 
 def experiment_of(run_sheet: RunSheet, names: Sequence[str]) -> str:
     """Return the first of the named experiments that a run has; ``*`` is any of them."""
-    found = [name for name in names if name in run_sheet.experiments]
-    return next(iter([*found, *(run_sheet.experiments if "*" in names else ()), names[0]]))
+    known = [name for name in names if name in run_sheet.experiments]
+    return next(iter([*known, *(run_sheet.experiments if "*" in names else ()), names[0]]))
 
 
 def dense_group(run_sheet: RunSheet, model: str) -> Group | None:

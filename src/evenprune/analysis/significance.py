@@ -24,32 +24,23 @@ smallest change for the worse that would be seen in 80 % of runs, by one test at
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ..config.facts import DENSE, METHODS, NO_CALIBRATION, is_calibrated
-from ..config.finished import ITEMS, METRICS
+from ..config.finished import ITEMS, read_result
 from ..config.grids import Checkpoint, benchmarks_of, in_calibration, method_options
 from ..config.run_sheet import RunSheet, has_paper_form
-from ..io.files import read_json
 from ..io.progress import Progress
 from ..io.reading import expected_form
+from ..stats import verdicts
 from ..stats.measures import MEASURES
 from ..stats.paired import Sums, fitting, read_sums, sums_of
-from ..stats.records import Record, first_part, read_records
-from ..stats.verdicts import (
-    BY_TEXT,
-    PairedTest,
-    Verdict,
-    constant_answer,
-    judged,
-    kind,
-    metrics_of,
-    paired_test,
-)
+from ..stats.records import first_part, read_records
+from ..stats.verdicts import PairedTest, Verdict, kind, metrics_of, paired_test
 from . import dto
 from .frames import make_frame
 
@@ -62,12 +53,16 @@ COLUMNS = (
 METHOD = "method"  # in the column against; the other one is DENSE
 # Compared with the same pruning without the debiasing.
 DEBIASING = tuple(name for name in METHODS if name.startswith("debias-"))
+NO_ENDS = (None, None)
 MEAN = "mean"  # in the column seed: scores averaged over the calibration seeds
 # Of a debiasing method also tested, beside the compared metrics.
 PARTS = {"crows_pairs": ("pct_stereotype_shared",)}
 # Of which a benchmark may have no item: questions of your own need name no stereotype, BBQ's bias
 # scores are of answers that name a person, association needs other groups, a pair shared tokens.
-OPTIONAL = ("stereotype_rate", "s_amb", "s_dis", "association", "signed_diff_shared", *BY_TEXT)
+OPTIONAL = (
+    *("stereotype_rate", "s_amb", "s_dis", "association", "signed_diff_shared"),
+    *verdicts.BY_TEXT,
+)
 
 
 class Question(NamedTuple):
@@ -91,68 +86,54 @@ class Scores:
         self._run_sheet = run_sheet
         # A dense model is the other half of many pairs, and comes again and again.
         self._sums = functools.lru_cache(maxsize=256)(self._read)
-        self._rows = functools.lru_cache(maxsize=2)(self._read_rows)
+        self._rows = functools.lru_cache(maxsize=2)(
+            lambda point, slug: read_records(run_sheet.result_folder(point, slug) / ITEMS)
+        )
 
     def of(self, question: Question, point: Checkpoint) -> Sums | None:
         """Return what is compared of a checkpoint; None where no item has a score of it."""
-        parts = [self._sums(point, part) for part in question.parts]
-        known = [part for part in parts if part is not None]
-        return question.joined(known) if len(known) == len(parts) else None
+        parts = [sums for part in question.parts if (sums := self._sums(point, part)) is not None]
+        return question.joined(parts) if len(parts) == len(question.parts) else None
 
     def constant(self, question: Question, point: Checkpoint) -> str:
         """Return whether a model answers a question's benchmark by one letter, in words."""
-        rows = self._rows(point, question.benchmark)
         path = self._run_sheet.result_folder(point, question.benchmark) / ITEMS
         with expected_form("records of answers", path, "evaluate again"):
-            return constant_answer(question.task, question.metric, rows)
-
-    def _read_rows(self, point: Checkpoint, slug: str) -> list[Record]:
-        return read_records(self._run_sheet.result_folder(point, slug) / ITEMS)
+            rows = self._rows(point, question.benchmark)
+            return verdicts.constant_answer(question.task, question.metric, rows)
 
     def _read(self, point: Checkpoint, part: dto.Component) -> Sums | None:
         slug, metric = part
-        task = self._run_sheet.config.benchmarks[slug].task
-        rows = self._rows(point, slug)
+        task, rows = self._run_sheet.config.benchmarks[slug].task, self._rows(point, slug)
         folder = self._run_sheet.result_folder(point, slug)
-        path = folder / ITEMS
-        if task == "perplexity":
-            with expected_form("metrics", folder / METRICS, "evaluate again"):
-                recorded = read_json(folder / METRICS)["metrics"][metric]["value"]
-            with expected_form(f"records with a score for {metric}", path, "evaluate again"):
+        if task != "perplexity" and metric not in OPTIONAL:
+            return read_sums(folder / ITEMS, task, metric, rows)
+        form = f"records with a score for {metric}"
+        with expected_form(form, folder / ITEMS, "evaluate again"):
+            if task == "perplexity":
+                recorded = read_result(folder)["metrics"][metric]["value"]
                 return fitting(task, metric, first_part(rows), recorded)
-        if metric in OPTIONAL:
-            with expected_form(f"records with a score for {metric}", path, "evaluate again"):
-                found = sums_of(MEASURES[task, metric], rows)
-            return found if found.parts[:, 1].any() else None
-        return read_sums(path, task, metric, rows)
+            sums = sums_of(MEASURES[task, metric], rows)
+            return sums if sums.parts[:, 1].any() else None
 
 
 def columns_of(
-    result: PairedTest | None, ours: Sequence[Sums], theirs: Sequence[Sums]
+    test: PairedTest | None, ours: Sequence[Sums], theirs: Sequence[Sums]
 ) -> dict[str, Any]:
     """Return the columns of a test; only ``n`` = 0 where no item is decided by both.
 
     Wins and losses are of 0/1 scores of one seed alone.
     """
-    if result is None:
+    if test is None:
         return {"n": 0}
-    row: dict[str, Any] = {
-        "n": result.n,
-        "units": result.units,
-        "changed": result.changed,
-        "form": "ratio" if result.ratio else "difference",
-        "diff": result.difference,
-        "stderr": result.effect.stderr,
-        "p": result.p,
-    }
-    interval = result.interval()
-    if interval is not None:
-        row |= {"low": interval.low, "high": interval.high}
-    fixed = result.interval(fixed=True) if result.fixed else None
-    if fixed is not None:
-        row |= {"low_fixed": fixed.low, "high_fixed": fixed.high, "p_fixed": result.p_fixed}
-    if result.p is not None:
-        row |= dict(zip(("detectable", "detectable_better"), result.detectable()))
+    row: dict[str, Any] = {"form": "ratio" if test.ratio else "difference", "diff": test.difference}
+    row |= {name: getattr(test, name) for name in ("n", "units", "changed", "p", "p_fixed")}
+    row["stderr"] = test.effect.stderr
+    row["low"], row["high"] = test.interval() or NO_ENDS
+    if test.fixed:
+        row["low_fixed"], row["high_fixed"] = test.interval(fixed=True) or NO_ENDS
+    if test.p is not None:
+        row["detectable"], row["detectable_better"] = test.detectable()
     if len(ours) == 1 and len(ours[0].measure.terms) == 1:
         change = (ours[0].parts - theirs[0].parts)[:, 0]
         change = change[np.isfinite(change)]
@@ -161,21 +142,18 @@ def columns_of(
     return row
 
 
-def verdict_columns(found: Verdict) -> dict[str, Any]:
+def verdict_columns(verdict: Verdict) -> dict[str, Any]:
     """Return the columns of what is said of a test."""
-    row: dict[str, Any] = {
-        "verdict": found.word, "reason": found.reason, "p_holm": found.p_holm
-    }  # fmt: skip
-    if found.interval is not None:
-        row |= {"family_low": found.interval.low, "family_high": found.interval.high}
-    return row
+    row: dict[str, Any] = {"verdict": verdict.word, "reason": verdict.reason}
+    row["family_low"], row["family_high"] = verdict.interval or NO_ENDS
+    return row | {"p_holm": verdict.p_holm}
 
 
 def pairs(run_sheet: RunSheet, against: str = METHOD) -> list[tuple[Checkpoint, Checkpoint]]:
     """Return (checkpoint, its counterpart or dense model) of all that have one in the run."""
     other = counterpart if against == METHOD else dense_of
-    found = [(point, other(run_sheet, point)) for point in sorted(run_sheet.files)]
-    return [(point, baseline) for point, baseline in found if baseline is not None]
+    pairs = [(point, other(run_sheet, point)) for point in sorted(run_sheet.files)]
+    return [(point, baseline) for point, baseline in pairs if baseline is not None]
 
 
 def dense_of(run_sheet: RunSheet, point: Checkpoint) -> Checkpoint | None:
@@ -191,24 +169,22 @@ def counterpart(run_sheet: RunSheet, point: Checkpoint) -> Checkpoint | None:
     (SparseGPT), or a variant of it, with the same value of every option that the solver has; for
     a shifted model in the regime ``dense`` it is the dense one.
     """
-    base = run_sheet.base_method(point.method)
+    base, config = run_sheet.base_method(point.method), run_sheet.config
     if base not in DEBIASING:
         return None
     if point.regime == DENSE:
         return dense_of(run_sheet, point)
-    wanted = method_options(run_sheet.config, point.method)
+    wanted = method_options(config, point.method)
     solver = wanted["solver"] if METHODS[base].shifts else "sparsegpt"
-    for name in (solver, *run_sheet.config.methods):
-        options = method_options(run_sheet.config, name)
-        if run_sheet.base_method(name) != solver or any(
-            options[key] != wanted[key] for key in METHODS[solver].options
-        ):
-            continue
-        found = dataclasses.replace(point, method=name)
-        if not is_calibrated(solver, options):
-            found = dataclasses.replace(found, calibration=NO_CALIBRATION, seed=0)
-        if found in run_sheet.files:
-            return found
+    for name in (solver, *config.methods):
+        options = method_options(config, name)
+        same = all(options[key] == wanted[key] for key in METHODS[solver].options)
+        if run_sheet.base_method(name) == solver and same:
+            match = dataclasses.replace(point, method=name)
+            if not is_calibrated(solver, options):
+                match = dataclasses.replace(match, calibration=NO_CALIBRATION, seed=0)
+            if match in run_sheet.files:
+                return match
     return None
 
 
@@ -224,18 +200,18 @@ def questions(run_sheet: RunSheet, against: str) -> list[Question]:
         if against == METHOD:
             names += PARTS.get(entry.task, ())
             names += ["says_unsafe_paper"] if has_paper_form(entry) else []
-        for name in dict.fromkeys(names):
-            if (entry.task, name) in MEASURES:
-                part = dto.Component(slug, name)
-                every.append(
-                    Question(
-                        slug, name, entry.task, (part,), lambda parts: parts[0], name in compared
-                    )
-                )
+        every += [
+            Question(
+                slug, name, entry.task, (dto.Component(slug, name),), lambda parts: parts[0],
+                name in compared,
+            )
+            for name in dict.fromkeys(names)
+            if (entry.task, name) in MEASURES
+        ]  # fmt: skip
     if against == METHOD:
         every += [
-            Question(dto.SLUG, one.name, dto.SLUG, one.parts, one.joined, False)
-            for one in dto.definitions(run_sheet)
+            Question(dto.SLUG, each.name, dto.SLUG, each.parts, each.joined, False)
+            for each in dto.definitions(run_sheet)
         ]
     return every
 
@@ -246,54 +222,53 @@ def tests(run_sheet: RunSheet) -> pd.DataFrame:
     A benchmark that one of the two checkpoints does not have, or that is no clean test of them, is
     not compared.
     """
-    scores = Scores(run_sheet)
-    own = {
-        point: {
-            slug
-            for slug in benchmarks_of(run_sheet.config, point)
-            if not in_calibration(run_sheet.config, point, slug)
-        }
+    scores, config = Scores(run_sheet), run_sheet.config
+    clean = {
+        point: {slug for slug in benchmarks_of(config, point)
+                if not in_calibration(config, point, slug)}
         for point in run_sheet.files
-    }
+    }  # fmt: skip
     asked = {against: pairs(run_sheet, against) for against in (METHOD, DENSE)}
     progress = Progress(sum(map(len, asked.values())), "paired tests")
     rows: list[dict[str, Any]] = []
-    for against, found in asked.items():
+    for against, all_pairs in asked.items():
         wanted = questions(run_sheet, against)
-        for _, grouped in itertools.groupby(
-            found, key=lambda pair: dataclasses.astuple(pair[0])[:4]
-        ):
-            members = list(grouped)
+        for _, seeds in itertools.groupby(all_pairs, lambda pair: pair[0].key.rpartition("/")[0]):
+            members = list(seeds)
             point, base = members[0]
             head = {**dataclasses.asdict(point), "baseline": base.method, "against": against}
-            families: dict[str, dict[Question, PairedTest | None]] = {}
-            cells: dict[tuple[str, Question], dict[str, Any]] = {}
-            for question in wanted:
-                needed = {part.benchmark for part in question.parts}
-                tested: dict[str, tuple[list[Sums], list[Sums]]] = {}
-                for pair in members:
-                    if all(needed <= own[one] for one in pair):
-                        ours, theirs = (scores.of(question, one) for one in pair)
-                        if ours is not None and theirs is not None:
-                            tested[str(pair[0].seed)] = ([ours], [theirs])
-                if len(tested) > 1:
-                    several = list(tested.values())
-                    tested[MEAN] = (
-                        [one for both in several for one in both[0]],
-                        [one for both in several for one in both[1]],
-                    )
-                for seed, both in tested.items():
-                    one = paired_test(question.task, question.metric, *both)
-                    cells[seed, question] = columns_of(one, *both)
-                    if question.judged:
-                        families.setdefault(seed, {})[question] = one
-            for seed, family in families.items():
-                constant = {question: scores.constant(question, base) for question in family}
-                for question, said in judged(family, constant=constant).items():
-                    cells[seed, question] |= verdict_columns(said)
-            for (seed, question), columns in cells.items():
-                name = {"benchmark": question.benchmark, "metric": question.metric}
+            for seed, question, columns in _family(scores, clean, wanted, members):
                 what = kind(question.task, question.metric) if question.judged else ""
-                rows.append({**head, "seed": seed, **name, "kind": what, **columns})
+                name = {"benchmark": question.benchmark, "metric": question.metric, "kind": what}
+                rows.append({**head, "seed": seed, **name, **columns})
             progress.update(len(members))
     return make_frame(rows, COLUMNS)
+
+
+def _family(
+    scores: Scores, clean: Mapping[Checkpoint, set[str]], wanted: Sequence[Question],
+    members: Sequence[tuple[Checkpoint, Checkpoint]],
+) -> list[tuple[str, Question, dict[str, Any]]]:  # fmt: skip
+    """Return the columns of each question, seed by seed and of their mean, of one grid point."""
+    families: dict[str, dict[Question, PairedTest | None]] = {}
+    cells: dict[tuple[str, Question], dict[str, Any]] = {}
+    for question in wanted:
+        needed = {part.benchmark for part in question.parts}
+        sums: dict[str, tuple[list[Sums], ...]] = {}
+        for pair in members:
+            if all(needed <= clean[point] for point in pair):
+                both = [each for p in pair if (each := scores.of(question, p)) is not None]
+                if len(both) == 2:
+                    sums[str(pair[0].seed)] = ([both[0]], [both[1]])
+        if len(sums) > 1:
+            sums[MEAN] = tuple([side[0] for side in sides] for sides in zip(*sums.values()))
+        for seed, (ours, theirs) in sums.items():
+            test = paired_test(question.task, question.metric, ours, theirs)
+            cells[seed, question] = columns_of(test, ours, theirs)
+            if question.judged:
+                families.setdefault(seed, {})[question] = test
+    for seed, family in families.items():
+        constant = {question: scores.constant(question, members[0][1]) for question in family}
+        for question, verdict in verdicts.judged(family, constant=constant).items():
+            cells[seed, question] |= verdict_columns(verdict)
+    return [(seed, question, columns) for (seed, question), columns in cells.items()]

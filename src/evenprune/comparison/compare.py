@@ -21,6 +21,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +87,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--benchmark", action="append", choices=TASKS, help="give one --benchmark a benchmark")
     add("--data", action="append", type=Path, metavar="PATH",
         help="folder with its canonical files; the first is of the first --benchmark")  # fmt: skip
-    add(
-        "--lock", type=Path, default=Path(LOCK), metavar="FILE", help="commits of models on the hub"
-    )
+    add("--lock", type=Path, default=Path(LOCK), metavar="FILE",
+        help="commits of models on the hub")  # fmt: skip
     add("--margin", type=float, default=MARGIN, metavar="X",
         help="ability metrics are the same within ±X, perplexities within a factor of 1 + X; "
         "default: %(default)s")  # fmt: skip
@@ -120,13 +120,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate what is missing, print the comparison, and return the exit status."""
-    found = compare(**vars(args))
-    print(printable(found.text(terminal_width())))
+    comparison = compare(**vars(args))
+    print(printable(comparison.text(terminal_width())))
     if args.out:
         print(f"wrote {args.out / JSON} and {HTML}")
-    for line in found.failed:
+    for line in comparison.failed:
         print(f"failed: {line}", file=sys.stderr)
-    return FAILED if found.failed else 0
+    return FAILED if comparison.failed else 0
 
 
 def compare(
@@ -300,7 +300,7 @@ def _evaluated(
 ) -> tuple[dict[str, Mapping[str, Path]], dict[str, Fidelity]]:  # fmt: skip
     """Return the results of all sides by name and benchmark, and each model's fidelity."""
     models = {side.name: side for side in sides if isinstance(side, Model)}
-    found: dict[str, Mapping[str, Path]] = {
+    folders: dict[str, Mapping[str, Path]] = {
         side.name: results_of(side, requests) for side in sides if isinstance(side, Evaluated)
     }
     for spec, source in (request.asked for request in requests.values() if models):
@@ -312,8 +312,8 @@ def _evaluated(
         text = None if fidelity is None else ask_text(fidelity, sides, load, trust, options)
         for number, (name, model) in enumerate(asked.items(), 1):
             print(f"model {number} of {len(asked)}: {name}", flush=True)
-            found[name] = model.evaluate()
-        return found, text.measure(kept) if text else {}
+            folders[name] = model.evaluate()
+        return folders, text.measure(kept) if text else {}
 
 
 def _card(side: Side) -> Path:
@@ -348,10 +348,10 @@ def _recorded_blocks(
             "expected all sides to be of one evaluator, as others ask otherwise, got those of "
             f"{', '.join(sorted(evaluators))}; evaluate all with the same one"
         )
-    for name in ours:
+    if ours:
         raise UserError(
-            f"{flag(name)} is for models that evenprune evaluates, but {dense.name} is a record of "
-            f"{dense.evaluator}; leave it out"
+            f"{flag(ours[0])} is for models that evenprune evaluates, but {dense.name} is a record "
+            f"of {dense.evaluator}; leave it out"
         )
     return [_recorded_block(dense, side, table, limits) for side in others]
 
@@ -363,19 +363,15 @@ def _recorded_block(dense: Recorded, pruned: Recorded, table: MetricTable, limit
             f"expected records that share a task, got {', '.join(dense.tasks)} in {dense.name} and "
             f"{', '.join(pruned.tasks)} in {pruned.name}; evaluate both on one"
         )
-    notes = []
-    for side in (dense, pruned):
-        rest = [task for task in side.tasks if task not in shared]
-        if rest:
-            notes.append(f"not compared, though {side.name} has it: {', '.join(rest)}")
-    tested: list[Tested] = []
-    moved, evidence = list[Moved](), {}
+    rest = {side.name: [t for t in side.tasks if t not in shared] for side in (dense, pruned)}
+    notes = [f"not compared, though {n} has it: {', '.join(one)}" for n, one in rest.items() if one]
+    tested, moved, evidence = list[Tested](), list[Moved](), {}
     for task in shared:
         both = (dense.tasks[task], pruned.tasks[task])
-        found, said, rows = recorded_differences(*both, table)
-        tested += found
+        rows, said, answers = recorded_differences(*both, table)
+        tested += rows
         notes += said
-        moved += most_moved(task, task, *rows)
+        moved += most_moved(task, task, *answers)
         evidence[task] = {
             side: {**one.evidence, "recorded": one.recorded}
             for side, one in zip(("dense", "pruned"), both)
@@ -388,8 +384,8 @@ def _judged_block(
     evidence: Mapping[str, Any], limits: Limits,
 ) -> Block:  # fmt: skip
     rows = judged(tested, *limits)
-    told = list(dict.fromkeys([*block_notes(rows), *notes]))
-    return Block(name, rows, told, evidence, by_category(tested, *limits), moved)
+    said = list(dict.fromkeys([*block_notes(rows), *notes]))
+    return Block(name, rows, said, evidence, by_category(tested, *limits), moved)
 
 
 def _check_out(place: Path, inputs: Sequence[Path]) -> None:
@@ -406,22 +402,23 @@ def _block(
     requests: Mapping[str, Request], told: Sequence[str], exports: list[Export] | None,
 ) -> Block:  # fmt: skip
     """Return the comparison of two sides; what is to be exported goes to ``exports``."""
-    tested: list[Tested] = []
-    notes, evidence, moved = list(told), {}, list[Moved]()
+    tested, moved = list[Tested](), list[Moved]()
+    notes, evidence = list(told), {}
     names = (dense.name, pruned.name)
     runs = [run for run in map(run_of, (dense, pruned)) if run]
     for slug, folder in results[dense.name].items():
         # Whether a side's run says that its calibration pairs are of the benchmark's data.
         known = any(in_calibration(*run, slug) for run in runs)
         both = (folder, results[pruned.name][slug])
-        found, said, evidence[slug], records = compare_results(slug, both, names, known)
-        tested += found
+        rows, said, evidence[slug], records = compare_results(slug, both, names, known)
+        tested += rows
         notes += said
-        texts = texts_of(records[0].result, requests[slug])
-        task = str(records[0].result["task"])
+        result = records[0].result
+        texts = texts_of(result, requests[slug])
         if exports is not None:
             exports += [(slug, name, one, texts) for name, one in zip(names, records)]
-        moved += most_moved(slug, task, records[0].rows, records[1].rows, texts)
+        answers = (records[0].rows, records[1].rows)
+        moved += most_moved(slug, str(result["task"]), *answers, texts)
     notes += calibration_note(pruned, list(dict.fromkeys(one.row.task for one in tested)))
     notes += [
         f"{side.name} is commit {side.revision}"
@@ -433,17 +430,10 @@ def _block(
 
 def _broken(asked: Sequence[str], blocks: Sequence[Block]) -> list[str]:
     """Return a line for each row that ``--fail-if`` names, and each kind that had no test."""
-    wrong = [
-        f"{block.pruned}: {row.benchmark} {row.metric} is {row.verdict}"
-        for name in asked
-        for block in blocks
-        for row in block.rows
-        if row.verdict == FAIL_IF[name]
-    ]
-    idle = [
-        f"{block.pruned}: no metric of {KIND_OF[name]} could be tested, for {name}"
-        for name in asked
-        for block in blocks
-        if not any(row.kind == KIND_OF[name] and row.p is not None for row in block.rows)
-    ]
+    wrong, idle = [], []
+    for name, block in product(asked, blocks):
+        broken = [row for row in block.rows if row.verdict == FAIL_IF[name]]
+        wrong += [f"{block.pruned}: {r.benchmark} {r.metric} is {r.verdict}" for r in broken]
+        if not any(row.kind == KIND_OF[name] and row.p is not None for row in block.rows):
+            idle.append(f"{block.pruned}: no metric of {KIND_OF[name]} could be tested, for {name}")
     return [*wrong, *idle]

@@ -20,16 +20,7 @@ from ..stats.directions import chance, direction
 from ..stats.measures import MEASURES, OTHERWISE
 from ..stats.paired import LEAST, Sums, fitting, some
 from ..stats.records import Record as Row
-from ..stats.verdicts import (
-    IDENTICAL,
-    NOT_TESTED,
-    Kind,
-    PairedTest,
-    Verdict,
-    kind,
-    metrics_of,
-    paired_test,
-)
+from ..stats.verdicts import IDENTICAL, Kind, PairedTest, metrics_of, paired_test
 
 # Of a protocol what decides which items are asked, and how; the rest is told where it differs.
 DECISIVE = (
@@ -37,20 +28,11 @@ DECISIVE = (
     *("max_new_tokens", "counterfactuals", "by_text"),
 )
 TOLD = ("dtype", "backend", "chat_template", "batch_size")
+NO_ENDS = (None, None)
 # Of a result what says which model, data, options and packages it is of.
 EVIDENCE = ("files_sha256", "model_sha256", "base_sha256", "data", "spec", "versions", "records")
 
 # Unbiased, stereotyped or neither, item by item
-
-
-def _biased_answer(row: Row) -> bool | None:
-    if row["pred"] == row["unknown_idx"]:
-        return False
-    return True if row["pred"] == row["biased_idx"] else None
-
-
-def _is_targeted(row: Row) -> bool:
-    return row["condition"] == "ambig" and row["biased_idx"] is not None
 
 
 @dataclass(frozen=True)
@@ -77,10 +59,10 @@ STATES: Mapping[str, States] = {
     ),
     "bbq": States(
         "acc_amb",
-        _biased_answer,
+        lambda row: {row["biased_idx"]: True, row["unknown_idx"]: False}.get(row["pred"]),
         "“unknown” is chosen in an ambiguous context",
         "the answer in line with the stereotype is; the other person is neither",
-        _is_targeted,
+        lambda row: row["condition"] == "ambig" and row["biased_idx"] is not None,
     ),
     "multiple_choice": States(
         "stereotype_rate",
@@ -158,7 +140,7 @@ class Difference:
     detectable_better: float | None = None
     needed: int | None = None
     in_calibration: bool = False
-    verdict: str = NOT_TESTED
+    verdict: str = verdicts.NOT_TESTED
     reason: str = ""
     flips: Flips | None = None
     answers: Answers | None = None
@@ -209,9 +191,8 @@ class Records:
 def read_records(folder: Path, result: Mapping[str, Any]) -> Records:
     """Return the records of a finished benchmark; perplexity's of its first protocol only."""
     rows = records.read_records(folder / ITEMS)
-    return Records(
-        folder, result, records.first_part(rows) if result["task"] == "perplexity" else rows
-    )
+    first = result["task"] == "perplexity"
+    return Records(folder, result, records.first_part(rows) if first else rows)
 
 
 def require_same_protocol(slug: str, dense: Any, pruned: Any, names: Sequence[str]) -> list[str]:
@@ -285,7 +266,7 @@ def differences(
             continue
         before, after = (one.value(metric) for one in (dense, pruned))
         row = Difference(
-            *(slug, task, metric, kind(task, metric)),
+            *(slug, task, metric, verdicts.kind(task, metric)),
             *(direction(task, metric), chance(task, metric)),
             n=int((both[0] or {}).get("n") or 0),
             clustered=False,
@@ -304,7 +285,10 @@ def differences(
         states = STATES.get(task)
         if states and states.beside == metric:
             with expected_form("records of answers", dense.folder / ITEMS, "evaluate again"):
-                pairs = _pairs(states, dense.rows, pruned.rows)
+                pairs = [
+                    (states.of(a), states.of(b)) if states.counts(a) else None
+                    for a, b in zip(dense.rows, pruned.rows)
+                ]
             row = dataclasses.replace(row, flips=flips(pairs))
         elif row.kind == "ability" and sums:
             row = dataclasses.replace(row, answers=answers(*sums))
@@ -333,20 +317,12 @@ def _sums(metric: str, dense: Records, pruned: Records) -> tuple[Sums, ...]:
         with expected_form(f"records of {metric}", one.folder / ITEMS, "evaluate again"):
             found = fitting(task, metric, one.rows, one.value(metric))
         both += [] if found is None else [found]
-    if len(both) == 2:
-        return tuple(both)
-    if (task, metric) in MEASURES and (task, metric) not in OTHERWISE:
+    if len(both) < 2 and (task, metric) in MEASURES and (task, metric) not in OTHERWISE:
         raise UserError(
             f"expected {metric} in {dense.folder / METRICS} and {pruned.folder / METRICS} to be "
             "what the records next to them give, which is another number; evaluate both again"
         )
-    return ()
-
-
-def _pairs(states: States, dense: Sequence[Row], pruned: Sequence[Row]) -> list[Pair | None]:
-    return [
-        (states.of(a), states.of(b)) if states.counts(a) else None for a, b in zip(dense, pruned)
-    ]
+    return tuple(both) if len(both) == 2 else ()
 
 
 def flips(pairs: Sequence[Pair | None]) -> Flips:
@@ -356,7 +332,7 @@ def flips(pairs: Sequence[Pair | None]) -> Flips:
 
 
 def judged(
-    found: Sequence[Tested],
+    tested: Sequence[Tested],
     margin: float = verdicts.MARGIN,
     bias_margin: float = verdicts.BIAS_MARGIN,
     wanted: float | None = None,
@@ -365,17 +341,14 @@ def judged(
 
     ``wanted``: a change, of which ``needed`` says how many items would show it.
     """
-    tests = dict(enumerate(one.test for one in found))
-    constant = dict(enumerate(one.constant for one in found))
+    tests = dict(enumerate(one.test for one in tested))
+    constant = dict(enumerate(one.constant for one in tested))
     said = verdicts.judged(tests, margin, bias_margin, constant)
-    return [
-        _with_verdict(one.row, one.test, said[k], wanted, one.identical)
-        for k, one in enumerate(found)
-    ]
+    return [_with_verdict(one, said[k], wanted) for k, one in enumerate(tested)]
 
 
 def by_category(
-    found: Sequence[Tested],
+    tested: Sequence[Tested],
     margin: float = verdicts.MARGIN,
     bias_margin: float = verdicts.BIAS_MARGIN,
     wanted: float | None = None,
@@ -385,57 +358,38 @@ def by_category(
     A metric whose items are all of one category has none, nor has a record against itself, nor a
     category of fewer items than are tested.
     """
-    rows, tests, constant = {}, {}, {}
-    for k, one in enumerate(found):
+    parts = []
+    for one in tested:
         names = sorted(set(one.categories))
-        if one.test is None or one.identical or len(names) < 2:
-            continue
-        for name in names:
-            chosen = [place for place, found in enumerate(one.categories) if found == name]
-            if len(chosen) < LEAST:
-                continue
-            sums = [some(each, chosen) for each in one.sums]
-            metric = one.row.metric
-            test = paired_test(one.row.task, metric, sums[:1], sums[1:], one.test.known)
+        for name in names if one.test and not one.identical and len(names) > 1 else ():
+            chosen = [place for place, category in enumerate(one.categories) if category == name]
+            sums = tuple(some(each, chosen) for each in one.sums)
+            test = None
+            if one.test and len(chosen) >= LEAST:
+                row = one.row
+                test = paired_test(row.task, row.metric, sums[:1], sums[1:], one.test.known)
             if test is None:
                 continue
-            changed = answers(*sums) if one.row.answers else None
-            key = (k, name)
-            tests[key], constant[key] = test, one.constant
-            rows[key] = dataclasses.replace(
+            row = dataclasses.replace(
                 one.row, category=name, dense=test.before, pruned=test.after,
-                answers=changed, flips=flips([one.pairs[p] for p in chosen]) if one.pairs else None,
+                answers=answers(*sums) if one.row.answers else None,
+                flips=flips([one.pairs[place] for place in chosen]) if one.pairs else None,
             )  # fmt: skip
-    said = verdicts.judged(tests, margin, bias_margin, constant)
-    return [_with_verdict(row, tests[key], said[key], wanted) for key, row in rows.items()]
+            parts.append(Tested(row, test, one.constant))
+    return judged(parts, margin, bias_margin, wanted)
 
 
-def _with_verdict(
-    row: Difference,
-    test: PairedTest | None,
-    said: Verdict,
-    wanted: float | None,
-    identical: bool = False,
-) -> Difference:
+def _with_verdict(tested: Tested, said: verdicts.Verdict, wanted: float | None) -> Difference:
+    row, test, identical = tested.row, tested.test, tested.identical
     if test is None:
         return dataclasses.replace(row, verdict=IDENTICAL if identical else row.verdict)
-    own, family = test.interval(), said.interval
+    low, high = test.interval() or NO_ENDS
+    family_low, family_high = said.interval or NO_ENDS
     return dataclasses.replace(
-        row,
-        n=test.n,
-        clustered=test.clustered,
-        ratio=test.ratio,
-        difference=test.difference,
-        low=own.low if own else None,
-        high=own.high if own else None,
-        gain=test.gain,
-        p=test.p,
-        p_holm=said.p_holm,
-        family_low=family.low if family else None,
-        family_high=family.high if family else None,
-        detectable=said.worse,
-        detectable_better=said.better,
+        row, n=test.n, clustered=test.clustered, ratio=test.ratio, difference=test.difference,
+        low=low, high=high, gain=test.gain, p=test.p, p_holm=said.p_holm,
+        family_low=family_low, family_high=family_high,
+        detectable=said.worse, detectable_better=said.better,
         needed=None if wanted is None or test.p is None else test.needed(wanted),
-        verdict=IDENTICAL if identical else said.word,
-        reason="" if identical else said.reason,
-    )
+        verdict=IDENTICAL if identical else said.word, reason="" if identical else said.reason,
+    )  # fmt: skip

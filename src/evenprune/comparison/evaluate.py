@@ -211,9 +211,7 @@ def evaluate(
 
 def _require_own_folder(out: Path, task: str) -> None:
     """Raise UserError where ``out`` has the result of another benchmark, which would be lost."""
-    if not (out / METRICS).is_file():
-        return
-    found = str(read_result(out)["benchmark"])
+    found = str(read_result(out)["benchmark"]) if (out / METRICS).is_file() else task
     if found != task:
         raise UserError(
             f"expected an empty folder or a result of {task} at --out {out}, found one of {found}; "
@@ -253,25 +251,17 @@ def _baseline(place: Path, task: str) -> Path:
 
 def metrics_text(result: dict[str, Any]) -> str:
     """Return the metrics of a result as lines: value, error, which values are good, chance."""
-    task = result["task"]
-    lines, rest = [], 0
-    for name, found in result["metrics"].items():
-        way = direction(task, name)
-        if not way:
-            rest += 1
-            continue
-        level = chance(task, name)
-        lines.append(
-            [
-                name,
-                "undefined" if found["value"] is None else f"{found['value']:.4f}",
-                NONE if found["stderr"] is None else f"± {found['stderr']:.4f}",
-                f"{found['n']:,}",
-                GOOD[way],
-                NONE if level is None else f"{level:.3f}",
-            ]
-        )
+
+    def shown(number: float | None, form: str, none: str = NONE) -> str:
+        return none if number is None else form.format(number)
+
+    task, lines = result["task"], []
+    for name, metric in result["metrics"].items():
+        if way := direction(task, name):
+            value = shown(metric["value"], "{:.4f}", "undefined")
+            numbers = (value, shown(metric["stderr"], "± {:.4f}"), f"{metric['n']:,}")
+            lines.append([name, *numbers, GOOD[way], shown(chance(task, name), "{:.3f}")])
     lines.sort(key=lambda line: (line[0] != result["headline"], line[0]))
-    heads = ("metric", "value", "stderr", "n", "good", "chance")
-    text = aligned(heads, lines, (0, 4))
+    text = aligned(("metric", "value", "stderr", "n", "good", "chance"), lines, (0, 4))
+    rest = len(result["metrics"]) - len(lines)
     return text + (f"\n{rest} further diagnostics in {METRICS}" * bool(rest))

@@ -33,10 +33,6 @@ def _name(text: str) -> str:
     return re.sub(r"[^\w.-]", "_", text).strip(". ") or "model"
 
 
-def _bound(value: float) -> float | str:
-    return value if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
-
-
 def write_record(
     root: Path, slug: str, model: str, one: Records, texts: Mapping[str, ItemText]
 ) -> Path:
@@ -100,7 +96,8 @@ def _result(
     if way in BEST_AT:
         config["additional_details"] = {"best_at": f"{BEST_AT[way]:g}"}
     if (task, metric) in MEASURES:
-        low, high = (_bound(end) for end in MEASURES[task, metric].bounds)
+        infinite = {math.inf: "Infinity", -math.inf: "-Infinity"}
+        low, high = (infinite.get(end, end) for end in MEASURES[task, metric].bounds)
         config |= {"score_type": "continuous", "min_score": low, "max_score": high}
     spread: dict[str, Any] = {"num_samples": found["n"]}
     if found.get("stderr") is not None:
@@ -128,6 +125,8 @@ def _samples(
             if score is None or not math.isfinite(score):
                 continue
             answer = "" if pred is None else options[pred]
+            said = {"turn_idx": 0, "source": "output.raw", "extracted_value": answer}
+            said |= {"extraction_method": "log-likelihood", "is_terminal": True}
             yield {
                 "schema_version": SCHEMA,
                 "evaluation_id": about["evaluation_id"],
@@ -142,15 +141,7 @@ def _samples(
                     "choices": list(options),
                 },
                 "output": {"raw": [answer]},
-                "answer_attribution": [
-                    {
-                        "turn_idx": 0,
-                        "source": "output.raw",
-                        "extracted_value": answer,
-                        "extraction_method": "log-likelihood",
-                        "is_terminal": True,
-                    }
-                ],
+                "answer_attribution": [said],
                 "evaluation": {"score": score, "is_correct": bool(row.get("correct"))},
                 "metadata": {"category": str(row.get("category") or "")},
             }
@@ -192,9 +183,8 @@ def write_card(card: Path, rows: Sequence[Difference]) -> None:
         if row.pruned is not None
     ]
     mine = {(one.dataset_config, one.metric_type) for one in ours}
-    kept = [
-        one for one in data.eval_results or () if (one.dataset_config, one.metric_type) not in mine
-    ]
-    data.eval_results = [*kept, *ours]
+    results = data.eval_results or ()
+    others = [one for one in results if (one.dataset_config, one.metric_type) not in mine]
+    data.eval_results = [*others, *ours]
     data.model_name = data.model_name or card.resolve().parent.name
     write_text(card, with_front_matter(data, body))

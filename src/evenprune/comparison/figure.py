@@ -12,25 +12,25 @@ from .report import Comparison
 COLORS = {"good": "#00613f", "bad": "#a02000"}
 
 
-def drawn(found: Comparison) -> Figure:
+def drawn(comparison: Comparison) -> Figure:
     """Return a figure with a column of panels for each pruned model."""
     kinds = [
-        [[row for row in block.rows if row.ratio == ratio] for block in found.blocks]
+        [[row for row in block.rows if row.ratio == ratio] for block in comparison.blocks]
         for ratio in (False, True)
     ]
     shown = [kind for kind in kinds if any(kind)]
     heights = [max(map(len, kind)) for kind in shown] or [1]
     figure, axes = plt.subplots(
-        *(max(1, len(shown)), max(1, len(found.blocks))),
+        *(max(1, len(shown)), max(1, len(comparison.blocks))),
         squeeze=False, layout="constrained", height_ratios=heights,
-        figsize=(7 * max(1, len(found.blocks)), 1.2 + 0.3 * sum(heights)),
+        figsize=(7 * max(1, len(comparison.blocks)), 1.2 + 0.3 * sum(heights)),
     )  # fmt: skip
     plt.close(figure)  # a notebook shows what is returned, and would show an open one again
     for line, kind in zip(axes, shown):
         for axis, rows in zip(line, kind):
             _panel(axis, rows)
-    for axis, block in zip(axes[0], found.blocks):
-        axis.set_title(f"{block.pruned} against {found.dense}", fontsize="medium", wrap=True)
+    for axis, block in zip(axes[0], comparison.blocks):
+        axis.set_title(f"{block.pruned} against {comparison.dense}", fontsize="medium", wrap=True)
     return figure
 
 

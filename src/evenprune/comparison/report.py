@@ -1,7 +1,8 @@
 """A comparison in words: on the terminal, and as one HTML page that opens offline."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,27 +11,12 @@ from .. import __version__
 from ..analysis.labels import TASK_DIGITS
 from ..io.pages import fill
 from ..models.stored import Stored
+from ..stats import verdicts
 from ..stats.inference import p_text
 from ..stats.paired import LEAST
-from ..stats.verdicts import (
-    BIAS_MARGIN,
-    EQUALLY_FAIR,
-    IDENTICAL,
-    LEVEL,
-    LOOKS,
-    LOST,
-    MARGIN,
-    MOVED,
-    NOT_SHOWN,
-    NOT_TESTED,
-    SAME,
-    SAYS_NOTHING,
-    UNCHANGED,
-    UNDECIDED,
-    WORDS,
-)
+from ..stats.verdicts import BIAS_MARGIN, MARGIN
 from .columns import GOOD, NONE, aligned
-from .differences import STATES, Difference
+from .differences import STATES, Difference, Flips
 from .fidelity import Fidelity
 from .moved import Moved
 
@@ -39,8 +25,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 # Part of this module's code, see codedigest.py.
-DATA_FILES = ("comparison.html.j2",)
-HTML = Path(__file__).with_name(DATA_FILES[0])
+DATA_FILES = ("comparison.html.j2", "notes.txt.j2")
+HTML, NOTES = (Path(__file__).with_name(name) for name in DATA_FILES)
 HEADS = (
     *("benchmark", "metric", "good", "dense", "pruned", "difference", "interval", "verdict"),
     *("could have seen", "items needed", "n", "p (Holm)"),
@@ -50,7 +36,14 @@ HEADS = (
 SHORT = (*HEADS[:12], "to bad", "to good")
 SHOWN = (*range(11), 12, 13)
 # Of what is shown of categories: those with these verdicts, and how many items moved.
-QUIET = (NOT_SHOWN, NOT_TESTED, SAYS_NOTHING, SAME, EQUALLY_FAIR, MOVED)
+QUIET = (
+    *(*verdicts.UNDECIDED, verdicts.NOT_TESTED, verdicts.SAYS_NOTHING),
+    *(verdicts.SAME, verdicts.EQUALLY_FAIR),
+)
+ABILITY_LOST = (
+    "Fairer, ability lost: a model that loses its ability drifts to guessing, which bias metrics "
+    "take for fair."
+)
 MANY, FEW = 0.1, 1 / 3  # flipped answers; a net change within which they hide
 
 
@@ -64,35 +57,31 @@ class Block:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     categories: Sequence[Difference] = ()
     moved: Sequence[Moved] = ()
+    fidelity: Fidelity | None = None
 
     def by_category(self) -> str:
         """Return what the rows by category say, "" where there are none."""
-        found = [row.verdict for row in self.categories]
-        if not found:
-            return ""
-        said = ", ".join(f"{found.count(word)} {word}" for word in WORDS if word in found)
         shown = [
             f"{row.category} ({row.benchmark} {row.metric}, n = {row.n:,}): {row.verdict}, "
             f"{difference(row, row.difference)}"
             for row in self.categories
             if row.verdict not in QUIET
         ]
-        return "; ".join(
-            [
-                f"By category of {LEAST} items or more, corrected over these {len(found)} rows: "
-                f"{said}",
-                *shown,
-            ]
-        )
-
-    fidelity: Fidelity | None = None
+        head = f"By category of {LEAST} items or more, corrected over these {len(self.categories)} "
+        said = f"{head}rows: {counted(self.categories)}"
+        return "; ".join([said, *shown]) if self.categories else ""
 
     def summary(self) -> str:
         """Return how often which verdict occurs."""
-        found = [row.verdict for row in self.rows]
-        if found and set(found) == {IDENTICAL}:
+        if self.rows and all(row.verdict == verdicts.IDENTICAL for row in self.rows):
             return "identical: the records of all items are the same"
-        return ", ".join(f"{found.count(word)} {word}" for word in WORDS if word in found)
+        return counted(self.rows)
+
+
+def counted(rows: Sequence[Difference]) -> str:
+    """Return how often which verdict occurs, in words."""
+    counts = Counter(row.verdict for row in rows)
+    return ", ".join(f"{counts[word]} {word}" for word in verdicts.WORDS if word in counts)
 
 
 @dataclass(frozen=True)
@@ -159,87 +148,47 @@ class Comparison:
 
     def side(self, name: str) -> str:
         """Return a side's name, and what its weights take on disk."""
-        found = self.stored.get(name)
-        return f"{name}: {found}" if found else name
+        form = self.stored.get(name)
+        return f"{name}: {form}" if form else name
 
     def notes(self) -> list[str]:
         """Return what the tables mean, in words."""
         rows = [row for block in self.blocks for row in block.rows]
-        clustered = ", ".join(dict.fromkeys(row.benchmark for row in rows if row.clustered))
-        lines = [
-            "Difference: pruned minus dense on the same items, of a perplexity their ratio. Tests "
-            "take the jackknife's error over whole clusters where items belong together, here "
-            f"{f'those of {clustered}' if clustered else 'none do'}. Verdicts hold after Holm's "
-            f"correction over all rows of one pruned model (p < {LEVEL:g}); the interval is "
-            "corrected alike: it excludes 0 (a ratio's 1) where a change is shown.",
-            "Good: where values are good, high or low, or near the number (0.5: no preference, "
-            f"0: no bias). Fairer is nearer to that number; “{MOVED}”: it changed, but is not "
-            f"shown to be nearer or further. Fairer is “{LOST}” where an ability is worse.",
-            f"“{SAME}”, “{EQUALLY_FAIR}”: the 90 % interval lies within ±{self.margin:g} for "
-            f"abilities, a perplexity's within a factor of {1 + self.margin:g}, and within "
-            f"±{self.bias_margin:g} for bias (not corrected); where no answer changed, it needs "
-            f"3 / margin items. “{NOT_SHOWN}” is no proof of no change: “could have seen” is the "
-            "smallest change that one test at this run's error sees in 80 % of runs.",
-        ]
-        if self.plan is not None:
-            lines.append(
-                f"Items needed: to see a change of {self.plan:g} for the worse (a perplexity's by "
-                f"a factor of {1 + self.plan:g}) in 80 % of runs, if further items are like these."
-            )
-        tasks = dict.fromkeys(row.task for row in rows if row.flips and row.task in STATES)
-        if any(row.flips or row.answers for row in rows):
-            parts = "; ".join(
-                f"{task}: unbiased where {STATES[task].unbiased}, stereotyped where "
-                f"{STATES[task].stereotyped}"
-                for task in tasks
-            )
-            lines.append(
-                "Became wrong or stereotyped (to bad), right or unbiased (to good): share of items "
-                "that were the other before pruning; of an ability right and wrong answers"
-                f"{'. ' * bool(parts)}{parts}."
-            )
-        return lines
+        tasks = dict.fromkeys(row.task for row in rows if row.flips)
+        values = {
+            "comparison": self,
+            "clustered": ", ".join(dict.fromkeys(row.benchmark for row in rows if row.clustered)),
+            "flipped": any(row.flips or row.answers for row in rows),
+            "states": {task: STATES[task] for task in tasks if task in STATES},
+            "verdicts": verdicts,
+        }
+        return fill(NOTES, values).splitlines()
 
 
 def block_notes(rows: Sequence[Difference]) -> list[str]:
     """Return what must be read beside one pruned model's verdicts."""
-    found = {row.verdict for row in rows}
-    lines = []
-    if LOST in found:
-        lines.append(
-            "Fairer, ability lost: a model that loses its ability drifts to guessing, which bias "
-            "metrics take for fair."
-        )
+    lines = [ABILITY_LOST] if any(row.verdict == verdicts.LOST for row in rows) else []
     for row in rows:
         worse, better, n = flipped(row)
         both = (worse + better) / n if n else 0.0
         net = abs(worse - better) / n if n else 0.0
         if both >= MANY and net <= FEW * both:
-            lines.append(
-                f"{row.benchmark} {row.metric}: {_percent(both)} of the answers flipped, which "
-                f"the net change of {_percent(net)} hides."
-            )
-    known = dict.fromkeys(row.benchmark for row in rows if row.in_calibration)
-    if known:
-        lines.append(
-            f"Not tested, as the calibration pairs are of the same data: {', '.join(known)}."
-        )
-    silent = dict.fromkeys(
-        (f"{row.benchmark} {row.metric}", row.reason) for row in rows if row.reason
-    )
+            said = f"{_percent(both)} of the answers flipped, which the net change of"
+            lines.append(f"{row.benchmark} {row.metric}: {said} {_percent(net)} hides.")
+    if known := dict.fromkeys(row.benchmark for row in rows if row.in_calibration):
+        said = ", ".join(known)
+        lines.append(f"Not tested, as the calibration pairs are of the same data: {said}.")
+    silent = [f"{row.benchmark} {row.metric} ({row.reason})" for row in rows if row.reason]
     if silent:
-        said = "; ".join(f"{name} ({reason})" for name, reason in silent)
+        said = "; ".join(dict.fromkeys(silent))
         lines.append(f"Says nothing, as the dense model is too weak there: {said}.")
     return lines
 
 
 def flipped(row: Difference) -> tuple[int, int, int]:
     """Return how many answers became wrong or stereotyped, right or unbiased, of how many."""
-    if row.flips:
-        return row.flips.to_stereotyped, row.flips.to_unbiased, row.flips.n
-    if row.answers:
-        return row.answers.right_to_wrong, row.answers.wrong_to_right, row.answers.n
-    return 0, 0, 0
+    n, bad, good = astuple(row.flips or row.answers or Flips(0, 0, 0))
+    return bad, good, n
 
 
 def _percent(share: float) -> str:
@@ -264,7 +213,7 @@ def difference(row: Difference, value: float | None, signed: bool = True) -> str
 
 def seen(row: Difference) -> str:
     """Return the smallest change that an undecided row would have shown."""
-    if row.verdict not in UNDECIDED:
+    if row.verdict not in verdicts.UNDECIDED:
         return NONE
     worse, better = (
         "none" if size is None else difference(row, size, signed=False)
@@ -277,7 +226,7 @@ def cells(row: Difference) -> list[str]:
     """Return a row's cells, in the order of ``HEADS``."""
     ends = NONE
     if row.family_low == row.family_high == (1.0 if row.ratio else 0.0):
-        ends = UNCHANGED
+        ends = verdicts.UNCHANGED
     elif row.family_low is not None:
         ends = f"{difference(row, row.family_low)} to {difference(row, row.family_high)}"
     p = NONE if row.p_holm is None else p_text(row.p_holm).removeprefix("p ").removeprefix("= ")
@@ -325,30 +274,30 @@ def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
     return "\n\n".join(parts)
 
 
-def as_dict(found: Comparison) -> dict[str, Any]:
+def as_dict(comparison: Comparison) -> dict[str, Any]:
     """Return everything as plain values, enough for an audit of the verdicts."""
     return {
         "evenprune": __version__,
         "correction": "Holm, over all rows of one pruned model; family_low and family_high alike",
-        **asdict(found),
+        **asdict(comparison),
     }
 
 
 def _page_row(row: Difference) -> dict[str, Any]:
-    found = cells(row)
-    found[0] = " ".join(filter(None, [found[0], row.category]))
-    return {"cells": found, "look": LOOKS.get(row.verdict, "")}
+    shown = cells(row)
+    shown[0] = " ".join(filter(None, [shown[0], row.category]))
+    return {"cells": shown, "look": verdicts.LOOKS.get(row.verdict, "")}
 
 
-def to_html(found: Comparison) -> str:
+def to_html(comparison: Comparison) -> str:
     """Return the comparison as one HTML page without any other file."""
     values = {
         "title": "Pruned against dense",
-        "dense": found.side(found.dense),
+        "dense": comparison.side(comparison.dense),
         "heads": HEADS,
         "blocks": [
             {
-                "pruned": found.side(block.pruned),
+                "pruned": comparison.side(block.pruned),
                 "summary": block.summary(),
                 "fidelity": block.fidelity,
                 "notes": block.notes,
@@ -357,8 +306,8 @@ def to_html(found: Comparison) -> str:
                 "categories": [_page_row(row) for row in block.categories],
                 "moved": block.moved,
             }
-            for block in found.blocks
+            for block in comparison.blocks
         ],
-        "notes": found.notes(),
+        "notes": comparison.notes(),
     }
     return fill(HTML, values)

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..config.benchmark_keys import Benchmark
-from ..config.config import Config, default_config
+from ..config.config import default_config
 from ..config.finished import read_result
 from ..config.tasks import TASKS
 from ..data.defaults import dataset_folder
@@ -27,29 +26,27 @@ def requests_of(
     named: Sequence[str], data: Sequence[Path], options: Mapping[str, Any], sides: Sequence[Side]
 ) -> dict[str, Request]:
     """Return the benchmarks by name, in the order of tasks; UserError where nothing says which."""
-    found = _requests(named, data, options, sides)
-    return dict(sorted(found.items(), key=lambda one: TASKS.index(one[1].task)))
-
-
-def _requests(
-    named: Sequence[str], data: Sequence[Path], options: Mapping[str, Any], sides: Sequence[Side]
-) -> dict[str, Request]:
     models = [side for side in sides if isinstance(side, Model)]
     evaluated = [side for side in sides if isinstance(side, Evaluated)]
-    if named:
-        return _named(named, data, options, bool(models))
-    if data:
+    if data and not named:
         raise UserError("--data says where the data of a --benchmark are; name that benchmark too")
-    if not models:
-        return _shared(evaluated)
+    if named:
+        requests = _named(named, data, options, bool(models))
+    elif not models:
+        requests = _shared(evaluated)
     # What a results folder says is never run, and the world's models know no other words.
-    if evaluated or (models[0].folder / WORLD).is_file():
+    elif evaluated or (models[0].folder / WORLD).is_file():
         raise UserError(
             f"nothing says what {models[0].name} is to be measured on; give --benchmark NAME (and "
             "--data PATH), once for each benchmark"
         )
-    config = default_config()
-    return {slug: _of_config(config, slug, entry) for slug, entry in config.benchmarks.items()}
+    else:
+        config, requests = default_config(), {}
+        for slug, entry in config.benchmarks.items():
+            asked = entry.model_dump(exclude={"dataset", "experiments"}, exclude_none=True)
+            place = dataset_folder(config, entry.dataset) if entry.dataset else NOWHERE
+            requests[slug] = Request(entry.task, make_protocol(asked, f"benchmark {slug}"), place)
+    return dict(sorted(requests.items(), key=lambda one: TASKS.index(one[1].task)))
 
 
 def _named(
@@ -75,12 +72,6 @@ def _named(
     }
 
 
-def _of_config(config: Config, slug: str, entry: Benchmark) -> Request:
-    options = entry.model_dump(exclude={"dataset", "experiments"}, exclude_none=True)
-    data = dataset_folder(config, entry.dataset) if entry.dataset else NOWHERE
-    return Request(entry.task, make_protocol(options, f"benchmark {slug}"), data)
-
-
 def _shared(sides: Sequence[Evaluated]) -> dict[str, Request]:
     """Return the benchmarks that all evaluations have, by name and task."""
     tasks = [
@@ -102,10 +93,9 @@ def _shared(sides: Sequence[Evaluated]) -> dict[str, Request]:
 
 def left_out(sides: Sequence[Side], requests: Mapping[str, Request]) -> list[str]:
     """Return in words which benchmarks an evaluation has that are not compared."""
-    lines = []
-    for side in sides:
-        if isinstance(side, Evaluated):
-            rest = [slug for slug in side.folders if slug not in requests]
-            if rest and len(side.folders) > 1:
-                lines.append(f"not compared, though {side.name} has it: {', '.join(rest)}")
-    return lines
+    rest = {
+        side.name: [slug for slug in side.folders if slug not in requests]
+        for side in sides
+        if isinstance(side, Evaluated) and len(side.folders) > 1
+    }
+    return [f"not compared, though {n} has it: {', '.join(one)}" for n, one in rest.items() if one]

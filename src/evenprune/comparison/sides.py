@@ -92,8 +92,8 @@ def open_evaluated(path: Path, name: str = "") -> Evaluated | None:
         return Evaluated(name, path, {str(read_result(path)["benchmark"]): path})
     is_model = (path / "config.json").is_file()
     folders = [] if is_model else [one.parent for one in sorted(path.glob(f"*/{METRICS}"))]
-    found = {str(read_result(folder)["benchmark"]): folder for folder in folders}
-    return Evaluated(name, path, found) if found else None
+    results = {str(read_result(folder)["benchmark"]): folder for folder in folders}
+    return Evaluated(name, path, results) if results else None
 
 
 def open_side(text: str, lock: Path, trust: bool) -> Side:
@@ -168,42 +168,36 @@ def ask_model(
     identity = identify(model.folder)
     root = evals / identity.files_sha256
     check_place(root, [model.folder], "--evals")
-    found = {}
-    loader = load(model.folder)
-    trusted = (model.folder,) if trust else ()
+    folders, loader, trusted = {}, load(model.folder), (model.folder,) if trust else ()
     with trusting_folders(trusted):
         for slug, request in requests.items():
             spec, data = request.asked
             wanted = ask(slug, spec, data, identity, loader)
             folder = root / f"{slug}-{wanted.digest}"
             check_out(folder, [model.folder, data, spec.judge])
-            found[folder] = wanted
-        if not all((folder / METRICS).is_file() for folder in found):
+            folders[folder] = wanted
+        if not all((folder / METRICS).is_file() for folder in folders):
             check_model_folder(model.folder, quantised=True)
             load_tokenizer(model.folder)
-    return Asked(loader, found, trusted)
+    return Asked(loader, folders, trusted)
 
 
 def results_of(side: Evaluated, requests: Mapping[str, Request]) -> dict[str, Path]:
     """Return the folder of each benchmark that was evaluated; UserError where one was not."""
-    found = {}
-    for slug, request in requests.items():
-        folder = side.find(slug, request.task)
-        if folder is None:
-            raise UserError(
-                f"the evaluation {side.name} has no result of {slug}, only of "
-                f"{', '.join(side.folders)}; evaluate it, or name the model's folder instead"
-            )
-        found[slug] = folder
-    return found
+    folders = {slug: side.find(slug, request.task) for slug, request in requests.items()}
+    if lacking := [slug for slug, folder in folders.items() if folder is None]:
+        raise UserError(
+            f"the evaluation {side.name} has no result of {lacking[0]}, only of "
+            f"{', '.join(side.folders)}; evaluate it, or name the model's folder instead"
+        )
+    return {slug: folder for slug, folder in folders.items() if folder}
 
 
 def stored_of(side: Side) -> Stored | None:
     """Return what a side's weights take on disk, None where an evaluation does not say it."""
     if isinstance(side, Model):
         return stored_form(side.folder)
-    folders = iter(side.folders.values())
-    return Stored.of(read_result(next(folders)).get("stored"))
+    return Stored.of(read_result(next(iter(side.folders.values()))).get("stored"))
 
 
 # The workflow's run that a folder lies in

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..analysis import mask_diffs
 from ..analysis.labels import (
@@ -14,7 +14,7 @@ from ..analysis.labels import (
     protocol_words,
 )
 from ..analysis.printed import printed_value, printed_values
-from ..analysis.results import Group, Quantity, dense_group, groups
+from ..analysis.results import Quantity, dense_group, groups
 from ..analysis.run import Run
 from ..config.run_sheet import RunSheet
 from ..config.tasks import FACTS
@@ -22,10 +22,17 @@ from ..io.errors import UserError
 from ..stats.directions import direction
 from .cells import made, rate_ends
 from .notes import provenance_notes
-from .table_columns import DTO, benchmark_field, dto_field, fields_of
+from .table_columns import DTO, DTO_FIELD, benchmark_field, fields_of
 from .tables import Cell, Column, Row, Rule, Table
 
 INSIDE, OUTSIDE = "✓", "×"
+SIGNS = (
+    f"{INSIDE}: the printed value lies within our 95 % interval (of the standard error over "
+    "items, and over seeds; Wilson's of a rate of judged answers, t over rounds of a ratio of "
+    "speeds)",
+    f"{OUTSIDE}: it lies outside of our 95 % interval",
+    "no sign: no interval is known",
+)
 NEAR = 1.0  # a distance that counts as the printed number
 # Words for the numbers that are no benchmark's headline.
 NAMES = {
@@ -49,28 +56,17 @@ def agreement(pairs: Iterable[tuple[Column, Cell]]) -> tuple[str, str]:
     The first one is "" where nothing is printed.
     """
     covered = [cell.covers(column) for column, cell in pairs if cell.difference is not None]
-    tested = [one for one in covered if one is not None]
-    inside, rest = sum(tested), len(covered) - len(tested)
-    text = f"{inside} of {len(tested)} cells with a printed value have it within our 95 % interval"
-    signs = {
-        f"{INSIDE}: the printed value lies within our 95 % interval (of the standard error "
-        "over items, and over seeds; Wilson's of a rate of judged answers, t over rounds of a "
-        "ratio of speeds)": inside,
-        f"{OUTSIDE}: it lies outside of our 95 % interval": inside < len(tested),
-        "no sign: no interval is known": rest,
-    }
-    said = "; ".join(sign for sign, occurs in signs.items() if occurs)
-    words = text + (f"; {rest} more have no interval." if rest else ".")
-    return words if covered else "", f"{said}." if said else ""
+    inside, outside, rest = (covered.count(said) for said in (True, False, None))
+    text = f"{inside} of {inside + outside} cells with a printed value have it within our 95 % "
+    text += f"interval; {rest} more have no interval." if rest else "interval."
+    signs = [sign for sign, occurs in zip(SIGNS, (inside, outside, rest)) if occurs]
+    return text if covered else "", f"{'; '.join(signs)}." if signs else ""
 
 
 def show_difference(column: Column, cell: Cell) -> str:
     """Return ours minus the paper's with a sign, and whether our interval covers the paper's."""
-    if cell.difference is None:
-        return "–"
-    inside = cell.covers(column)
-    mark = "" if inside is None else f" {INSIDE if inside else OUTSIDE}"
-    return column.show(cell.difference, signed=True) + mark
+    marks = {None: "", True: f" {INSIDE}", False: f" {OUTSIDE}"}
+    return column.show(cell.difference, signed=True) + marks[cell.covers(column)]
 
 
 def companion(table: Table) -> list[Table]:
@@ -84,34 +80,27 @@ def companion(table: Table) -> list[Table]:
     rows: list[Row] = []
     for row in table.rows:
         if row.kind == "heading":
-            rows = [*(rows[:-1] if rows and rows[-1].kind == "heading" else rows), row]
+            if rows and rows[-1].kind == "heading":
+                rows.pop()
+            rows.append(row)
         elif any(cell.difference is not None for cell in row.cells.values()):
             rows += _lines(table.columns, row)
     columns = tuple(replace(column, direction="") for column in table.columns)
-    beside = replace(
-        table,
-        slug=f"{table.slug}_vs_print",
-        caption=f"Ours beside the paper's: the values of the table above. {words}",
-        columns=columns,
-        rows=tuple(rows[:-1] if rows[-1].kind == "heading" else rows),
-        notes=(f"ours − paper: computed before rounding. {signs}".strip(),),
-        widths=(),
-    )
-    return [beside]
+    rows = rows[:-1] if rows[-1].kind == "heading" else rows
+    caption = f"Ours beside the paper's: the values of the table above. {words}"
+    notes = (f"ours − paper: computed before rounding. {signs}".strip(),)
+    return [Table(f"{table.slug}_vs_print", caption, table.heads, columns, tuple(rows), notes)]
 
 
 def _lines(columns: Sequence[Column], row: Row) -> list[Row]:
     """Return the three lines of a row; the labels of the lower two stand in the last column."""
     cells = {one: row.cells[one.key] for one in columns if one.key in row.cells}
-    signed = row.kind == "diff"
-    ours = {one.key: Cell(cell.value, cell.display) for one, cell in cells.items()}
-    paper = {
-        one.key: Cell(cell.printed, one.show(cell.printed, signed)) for one, cell in cells.items()
-    }
-    change = {
-        one.key: Cell(cell.difference, show_difference(one, cell)) for one, cell in cells.items()
-    }
-    blank = ("",) * (len(row.labels) - 1)
+    signed, blank = row.kind == "diff", ("",) * (len(row.labels) - 1)
+    ours, paper, change = {}, {}, {}
+    for one, cell in cells.items():
+        ours[one.key] = Cell(cell.value, cell.display)
+        paper[one.key] = Cell(cell.printed, one.show(cell.printed, signed))
+        change[one.key] = Cell(cell.difference, show_difference(one, cell))
     return [
         replace(row, cells=ours, rule=row.rule or "dashed", kind="data"),
         Row((*blank, "paper"), paper),
@@ -122,23 +111,11 @@ def _lines(columns: Sequence[Column], row: Row) -> list[Row]:
 # Every number that the paper prints too
 
 
-@dataclass(frozen=True)
-class Pair:
-    """One number of a grid point with its printed counterpart, and the labels that print it."""
-
-    group: Group
-    quantity: Quantity
-    name: str
-    column: Column
-    cell: Cell
-    tables: str
-
-
 def number_column(sheet: RunSheet, quantity: Quantity) -> Column:
     """Return how a number is shown: as in the paper's tables."""
     metric = quantity.metric
     if quantity == DTO:
-        return dto_field().column
+        return DTO_FIELD.column
     if quantity.benchmark == mask_diffs.SLUG:
         return Column(metric, metric, digits=4)
     if quantity.benchmark == "serving":
@@ -153,7 +130,7 @@ def number_column(sheet: RunSheet, quantity: Quantity) -> Column:
 def name_of(sheet: RunSheet, quantity: Quantity) -> str:
     """Return a number's name: the benchmark, its category, and the metric that is no headline."""
     if quantity == DTO:
-        return dto_field().column.head
+        return DTO_FIELD.column.head
     words = [NAMES.get(quantity.metric, quantity.metric)]
     benchmark = sheet.config.benchmarks.get(quantity.benchmark)
     if benchmark:
@@ -164,63 +141,46 @@ def name_of(sheet: RunSheet, quantity: Quantity) -> str:
     return " ".join(words)
 
 
-def pairs(run: Run) -> list[Pair]:
-    """Return every number with a printed counterpart: checkpoints in the order of the experiments.
+def numbers(run: Run, slug: str) -> Table:
+    """Return ours, its interval, the paper's value and the difference of every shared number.
 
-    A number that several tables print stands once.
+    Checkpoints stand in the order of the experiments; a number that several tables print stands
+    once. Raises UserError where no number has a printed counterpart, as in an invented world.
     """
     points = [point for grid in run.sheet.experiments.values() for point in grid]
-    matches = []
+    rows, known, previous = list[Row](), list[tuple[Column, Cell]](), None
     for group in groups(list(dict.fromkeys(points))):
         first = group.checkpoints()[0]
         for quantity in run.results.quantities(first):
             printed = printed_value(run.sheet, first, *quantity)
-            measured = run.results.of(group, quantity)
-            if printed is None or measured is None:
+            ours = run.results.of(group, quantity)
+            if printed is None or ours is None:
                 continue
-            column = number_column(run.sheet, quantity)
-            cell = Cell(
-                measured.value, column.show(measured.value), printed[0], measured.sd,
-                measured.error, rate_ends(run, group, quantity),
-            )  # fmt: skip
-            name = name_of(run.sheet, quantity)
-            matches.append(Pair(group, quantity, name, column, cell, printed[1]))
-    return matches
-
-
-def numbers(run: Run, slug: str) -> Table:
-    """Return ours, its interval, the paper's value and the difference of every shared number.
-
-    Raises UserError where no number has a printed counterpart, as in an invented world.
-    """
-    matches = pairs(run)
-    if not matches:
+            column, ends = number_column(run.sheet, quantity), rate_ends(run, group, quantity)
+            cell = Cell(ours.value, column.show(ours.value), printed[0], ours.sd, ours.error, ends)
+            ends, said = cell.interval(column), cell.numbers(column)
+            cells = {
+                "ours": Cell(cell.value, cell.display),
+                "interval": Cell(None, " to ".join(map(column.show, ends)) if ends else "–"),
+                "printed": Cell(cell.printed, column.show(cell.printed)),
+                "difference": Cell(None, show_difference(column, cell)),
+            }
+            identity = {"tables": printed[1], **group.identity, **quantity._asdict()}
+            identity |= {"ci_low": said["_low"], "ci_high": said["_high"]}
+            identity |= {"covered": said["_covered"]}
+            new, name = group != previous, name_of(run.sheet, quantity)
+            labels = group_labels(run.sheet, group) if new else ("", "")
+            rule: Rule = "dashed" if new and rows else ""
+            rows.append(Row((*labels, name), cells, identity, rule=rule))
+            known.append((column, cell))
+            previous = group
+    if not rows:
         raise UserError(
             f"the table {slug} shows numbers that the paper prints too, and this run has none: "
             "expected the paper's models, methods and calibrations by their catalogue names, "
             "measured as in config/declared.py; leave it out of other runs"
         )
-    rows: list[Row] = []
-    previous = None
-    for pair in matches:
-        column, cell = pair.column, pair.cell
-        new = pair.group.key != previous
-        labels = group_labels(run.sheet, pair.group) if new else ("", "")
-        ends = cell.interval(column)
-        cells = {
-            "ours": Cell(cell.value, column.show(cell.value)),
-            "interval": Cell(None, " to ".join(map(column.show, ends)) if ends else "–"),
-            "printed": Cell(cell.printed, column.show(cell.printed)),
-            "difference": Cell(None, show_difference(column, cell)),
-        }
-        said = cell.numbers(column)
-        identity = {"tables": pair.tables, **pair.group.identity, **pair.quantity._asdict()}
-        identity |= {"ci_low": said["_low"], "ci_high": said["_high"]}
-        identity |= {"covered": said["_covered"]}
-        rule: Rule = "dashed" if new and rows else ""
-        rows.append(Row((*labels, pair.name), cells, identity, rule=rule))
-        previous = pair.group.key
-    words, signs = agreement((pair.column, pair.cell) for pair in matches)
+    words, signs = agreement(known)
     said_all = [f"Differences are computed before rounding. {signs}".strip()]
     said_all += provenance_notes(run.sheet)
     columns = (field.column for field in fields_of(run, slug))
@@ -260,15 +220,11 @@ def protocols(run: Run, slug: str) -> Table:
         ranked = sorted(found, key=lambda n: (-len(found[n]), statistics.fmean(found[n]), n))
         for place, name in enumerate(ranked):
             values = found[name]
-            shown: dict[str, float] = {
-                "mean_distance": statistics.fmean(values),
-                "largest_distance": max(values),
-                "within": sum(value <= NEAR for value in values),
-                "models": len(values),
-            }
+            near = sum(value <= NEAR for value in values)
+            shown = (statistics.fmean(values), max(values), near, len(values))
             cells = {
-                one.key: Cell(shown[one.key], one.show(shown[one.key]), bold=place == 0)
-                for one in columns
+                column.key: Cell(number, column.show(number), bold=place == 0)
+                for column, number in zip(columns, shown, strict=True)
             }
             rule: Rule = "full" if rows and place == 0 else ""
             labels = (TASK_LABELS[task] if place == 0 else "", name, _protocol(sheet, name))

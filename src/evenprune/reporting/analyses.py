@@ -45,7 +45,7 @@ def masks(run: Run, slug: str) -> Table:
         values = mask_diffs.by_matrix(run.results, group)
         start = len(rows)
         for name in mask_diffs.ranked(values)[: mask_diffs.TOP]:
-            layer, kind = map(str, mask_diffs.split(name))
+            layer, _, kind = name.partition(".")
             own = [replace(one, quantity=one.quantity._replace(category=name)) for one in fields]
             cells = {one.column.key: make_cell(run, group, one, marks=False) for one in own}
             named = group.identity | {"layer": layer, "module": kind}
@@ -65,17 +65,13 @@ def mask_sentence(run: Run, group: Group, values: Mapping[str, float], rows: Seq
     order = sorted(dict.fromkeys(kinds), key=lambda kind: (-kinds.count(kind), kind))
     listed = ", ".join(f"{kinds.count(kind)} {kind}" for kind in order)
     text = f"{len(kinds)} of {len(values)} matrices are listed: {listed}"
-    found = mask_diffs.concentration(values)
-    if found is not None:
-        text += (
-            f" (the model has {found.kind} {mask_diffs.OUTPUT}; "
-            f"{inference.p_text(found.p_value)} by Fisher's exact test)"
-        )
+    if spread := mask_diffs.concentration(values):
+        text += f" (the model has {spread.kind} {mask_diffs.OUTPUT}; "
+        text += f"{inference.p_text(spread.p_value)} by Fisher's exact test)"
     printed = [row.cells[mask_diffs.PATTERN].printed is not None for row in rows]
     if any(printed):
         text += f"; {sum(printed)} of them are among the paper's {mask_diffs.TOP}"
-    whole = run.results.of(group, Quantity(mask_diffs.SLUG, mask_diffs.PATTERN))
-    if whole is not None:
+    if whole := run.results.of(group, Quantity(mask_diffs.SLUG, mask_diffs.PATTERN)):
         text += f"; pattern disagreement of all matrices together {whole.value:.4f}"
     return f"{text}."
 
@@ -155,10 +151,8 @@ def _by_group(
 
 def _mean_cell(column: Column, values: Sequence[float]) -> Cell:
     """Return a mean with its interval."""
-    if not values:
-        return Cell(None, "–")
-    mean, n = float(np.mean(values)), len(values)
-    if n < 2:
+    mean, n = float(np.mean(values)) if values else None, len(values)
+    if mean is None or n < 2:
         return Cell(mean, column.show(mean))
     error = float(np.std(values, ddof=1)) / math.sqrt(n)
     width = inference.t_quantile(0.975, n - 1) * error

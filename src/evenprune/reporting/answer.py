@@ -6,24 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..analysis.labels import column_order, measure_label, point_label
-from ..analysis.results import POINT, Group, dense_group, groups
+from ..analysis.results import Group, dense_group, groups
 from ..analysis.run import OURS, WIDEST, Run
-from ..stats.verdicts import (
-    BETTER,
-    FAIRER,
-    LESS_FAIR,
-    LOOKS,
-    LOST,
-    NOT_TESTED,
-    UNCHANGED,
-    UNDECIDED,
-    WORSE,
-    metrics_of,
-)
+from ..stats import verdicts
+from ..stats.verdicts import LOST, NOT_TESTED, UNDECIDED, metrics_of
 from . import rows
 from .cells import show_difference
+from .forms import point_of
 from .table_columns import Field, benchmark_field
-from .tables import Column, Row, Table
+from .tables import Column, Table
 
 
 @dataclass(frozen=True)
@@ -51,7 +42,7 @@ class Line:
     @property
     def look(self) -> str:
         """Whether the verdict is good or bad news; "" for neither."""
-        return LOOKS.get(self.verdict, "")
+        return verdicts.LOOKS.get(self.verdict, "")
 
 
 @dataclass(frozen=True)
@@ -76,19 +67,17 @@ class Answer:
 def build(run: Run, slug: str) -> Table:
     """Return the usual rows, with words on each pruned checkpoint."""
     table = rows.build(run, slug)
-    said: dict[tuple[str, ...], str] = {
-        group.key: " ".join(sentences(lines_of(run, group)))
+    said = {
+        "/".join(group.key): " ".join(sentences(lines_of(run, group)))
         for group in groups(rows.points_of(run, slug))
     }
-
-    def worded(row: Row) -> Row:
-        if row.kind == "heading":
-            return row
-        words = said.get(tuple(row.identity[name] for name in POINT), "")
-        return replace(row, labels=(*row.labels, words))
-
-    heads = (*table.heads, "Against the dense model")
-    return replace(table, heads=heads, rows=tuple(map(worded, table.rows)))
+    worded = [
+        row
+        if row.kind == "heading"
+        else replace(row, labels=(*row.labels, said.get(point_of(row), "")))
+        for row in table.rows
+    ]
+    return replace(table, heads=(*table.heads, "Against the dense model"), rows=tuple(worded))
 
 
 def answers(run: Run) -> list[Answer]:
@@ -105,29 +94,36 @@ def answers(run: Run) -> list[Answer]:
     return found
 
 
+NEWS = {
+    "Ability": (
+        ("perplexity", "performance"),
+        {verdicts.WORSE: {verdicts.WORSE}, verdicts.BETTER: {verdicts.BETTER}},
+    ),
+    "Bias": (
+        ("fairness",),
+        {verdicts.LESS_FAIR: {verdicts.LESS_FAIR}, verdicts.FAIRER: {verdicts.FAIRER, LOST}},
+    ),
+}
+
+
 def summary(found: Sequence[Answer]) -> list[str]:
     """Return a sentence on ability and one on bias, over all pruned models; none without any."""
     said = []
-    for head, kinds, verdicts in (
-        ("Ability", ("perplexity", "performance"), {WORSE: (WORSE,), BETTER: (BETTER,)}),
-        ("Bias", ("fairness",), {LESS_FAIR: (LESS_FAIR,), FAIRER: (FAIRER, LOST)}),
-    ):
-        shown = [[one for one in answer.lines if one.kind in kinds] for answer in found]
-        if not any(shown):
-            continue
+    models = "1 pruned model" if len(found) == 1 else f"{len(found)} pruned models"
+    for head, (kinds, news) in NEWS.items():
+        shown = [[line for line in answer.lines if line.kind in kinds] for answer in found]
         parts = []
-        for word, names in verdicts.items():
-            mine = [[one for one in lines if one.verdict in names] for lines in shown]
-            counts = Counter(one.measure for lines in mine for one in lines)
+        for word, names in news.items():
+            mine = [[line.measure for line in lines if line.verdict in names] for lines in shown]
+            counts = Counter(measure for measures in mine for measure in measures)
             where = ", ".join(f"{measure}: {count}" for measure, count in counts.items())
-            models = "1 pruned model" if len(found) == 1 else f"{len(found)} pruned models"
-            parts.append(
-                f"{word} in {sum(map(bool, mine))} of {models}" + f" ({where})" * bool(where)
-            )
-        lost = sum(any(one.verdict == LOST for one in lines) for lines in shown)
+            text = f"{word} in {sum(map(bool, mine))} of {models}"
+            parts.append(text + f" ({where})" * bool(where))
+        lost = sum(any(line.verdict == LOST for line in lines) for lines in shown)
         if lost:
             parts.append(f"{lost} of these lost ability, and a model that guesses shows no bias")
-        said.append(f"{head}: {'; '.join(parts)}.")
+        if any(shown):
+            said.append(f"{head}: {'; '.join(parts)}.")
     return said
 
 
@@ -155,9 +151,8 @@ def lines_of(run: Run, group: Group) -> list[Line]:
     dense, lines = dense_group(run.sheet, group.model), list[Line]()
     for field, test in compared(run, group):
         column = field.column
-        before, after = (
-            one.value for g in (dense, group) if g and (one := run.results.of(g, field.quantity))
-        )
+        both = [run.results.of(one, field.quantity) for one in (dense, group) if one]
+        before, after = (one.value for one in both if one)
         head = (column.head, column.group, column.show(before), column.show(after))
         if not test or test["diff"] is None:
             plain: dict[str, Any] = {"form": "", "diff": after - before}
@@ -178,7 +173,7 @@ def difference_words(column: Column, test: Mapping[str, Any]) -> str:
     if None in ends:
         return words
     if ends == [1, 1] if test["form"] == "ratio" else ends == [0, 0]:
-        return f"{words}, {UNCHANGED}"
+        return f"{words}, {verdicts.UNCHANGED}"
     low, high = (show_difference(column, test, f"family_{end}") for end in ("low", "high"))
     return f"{words} [{low}, {high}]".replace("[× ", "[").replace(", × ", ", ")
 
@@ -205,14 +200,14 @@ def sentences(lines: list[Line]) -> list[str]:
         if line.kind == "perplexity"
     ]
     for kind, head in (("performance", "Ability"), ("fairness", "Bias")):
-        found: dict[str, list[str]] = {}
+        measures: dict[str, list[str]] = {}
         for line in lines:
             if line.kind == kind and not line.reason:
                 size = f" (could have seen {line.seen})" if line.seen else ""
-                found.setdefault(line.verdict, []).append(line.measure + size)
+                measures.setdefault(line.verdict, []).append(line.measure + size)
         # What was shown comes first.
-        order = sorted(found, key=(*UNDECIDED, NOT_TESTED).__contains__)
-        parts = [f"{verdict} on {', '.join(found[verdict])}" for verdict in order]
+        order = sorted(measures, key=(*UNDECIDED, NOT_TESTED).__contains__)
+        parts = [f"{verdict} on {', '.join(measures[verdict])}" for verdict in order]
         if parts:
             said.append(f"{head}: {'; '.join(parts)}.")
     silent = [f"{line.measure} ({line.reason})" for line in lines if line.reason]

@@ -7,7 +7,7 @@ from typing import Any
 from ..analysis.results import ALPHA, Group, Quantity
 from ..analysis.run import OURS, Run
 from ..config.table_registry import TABLES
-from ..stats.directions import better
+from ..stats.directions import BEST_AT, gain
 from ..stats.measures import is_rate
 from ..stats.verdicts import LEVEL
 from .notes import BOLD, provenance_notes
@@ -23,67 +23,47 @@ def rate_ends(run: Run, group: Group, quantity: Quantity) -> Ends | None:
     entry = run.sheet.config.benchmarks.get(quantity.benchmark)
     if len(group.seeds) > 1 or entry is None or not is_rate(entry.task, quantity.metric):
         return None
-    low, high = (
-        run.results.of(group, quantity._replace(metric=f"{quantity.metric}_{end}"))
-        for end in ("low", "high")
-    )
-    return None if low is None or high is None else (low.value, high.value)
+    names = (f"{quantity.metric}_low", f"{quantity.metric}_high")
+    low, high = (run.results.of(group, quantity._replace(metric=name)) for name in names)
+    return (low.value, high.value) if low and high else None
 
 
 def make_cell(run: Run, group: Group, field: Field, marks: bool = True) -> Cell:
     """Return one number of a grid point: value, printed counterpart, a dagger if ``marks``."""
-    column, measured = field.column, run.results.of(group, field.quantity)
-    if measured is None:
-        return Cell(None, column.show(None))
-    if field.of != "value":
-        part = getattr(measured, field.of)
+    column, quantity = field.column, field.quantity
+    slug, metric, category = quantity
+    measured = run.results.of(group, quantity)
+    if measured is None or field.of != "value":
+        part = getattr(measured, field.of, None)
         return Cell(part, column.show(part))
-    display = column.show(measured.value)
-    ends = rate_ends(run, group, field.quantity)
+    display, ends = column.show(measured.value), rate_ends(run, group, quantity)
     if measured.sd is not None:
         display += f" ± {column.show(measured.sd)}"
     if column.ends and ends is not None:
         display += f" [{', '.join(map(column.show, ends))}]"
+    # A dagger: better than SparseGPT with p < 0.01. The change to the dense model has "*" where
+    # Holm's p is below 0.05. Categories are not tested.
+    entry, dagger, change = run.sheet.config.benchmarks.get(slug), False, ""
+    if entry and marks and not category and (test := run.dagger_test(group, quantity)):
+        better = gain(entry.task, metric, measured.value, measured.value - test[0]) > 0
+        dagger = bool(better) and test[1] < ALPHA
+    dense = None if category else run.significance.against_dense(group, slug, metric)
+    if dense and dense["diff"] is not None:
+        clear = dense["p_holm"] is not None and dense["p_holm"] < LEVEL
+        change = show_difference(column, dense, "diff") + "*" * clear
     return Cell(
-        measured.value,
-        display,
-        measured.printed,
-        measured.sd,
-        measured.error,
-        ends,
-        dagger=marks and is_improvement(run, group, field.quantity, measured.value),
+        *(measured.value, display, measured.printed, measured.sd, measured.error, ends),
+        dagger=dagger,
         in_calibration=measured.in_calibration,
-        source=field.quantity.path,
-        change=change_of(run, group, field),
+        source=quantity.path,
+        change=change,
     )
-
-
-def change_of(run: Run, group: Group, field: Field) -> str:
-    """Return the difference to the dense model as text, with "*" where Holm's p is below 0.05."""
-    benchmark, metric, category = field.quantity
-    test = None if category else run.significance.against_dense(group, benchmark, metric)
-    if not test or test["diff"] is None:
-        return ""
-    clear = test["p_holm"] is not None and test["p_holm"] < LEVEL
-    return show_difference(field.column, test, "diff") + "*" * clear
 
 
 def show_difference(column: Column, test: Mapping[str, Any], name: str) -> str:
     """Return a number of a test in the unit of its difference: signed, or a ratio."""
-    if test["form"] == "ratio":
-        return f"× {test[name]:.3g}"
-    return column.show(test[name], signed=True)
-
-
-def is_improvement(run: Run, group: Group, quantity: Quantity, value: float) -> bool:
-    """Return whether a test says that this grid point improves on SparseGPT, p < 0.01."""
-    if quantity.category or quantity.benchmark not in run.sheet.config.benchmarks:
-        return False
-    tested = run.dagger_test(group, quantity)
-    if tested is None or tested[1] >= ALPHA:
-        return False
-    task = run.sheet.config.benchmarks[quantity.benchmark].task
-    return better(task, quantity.metric, value, value - tested[0])
+    ratio = test["form"] == "ratio"
+    return f"× {test[name]:.3g}" if ratio else column.show(test[name], signed=True)
 
 
 def checkpoint_row(run: Run, group: Group, fields: Sequence[Field], labels: tuple[str, ...],
@@ -99,10 +79,10 @@ def checkpoint_row(run: Run, group: Group, fields: Sequence[Field], labels: tupl
 
 def rank(column: Column, value: float) -> float:
     """Return a number that is smaller for a better value, after rounding to what is shown."""
-    shown = round(value * column.scale, column.digits)
-    if column.direction in ("half", "zero"):
-        return abs(shown - (column.scale / 2 if column.direction == "half" else 0))
-    return -shown if column.direction == "up" else shown
+    shown, way = round(value * column.scale, column.digits), column.direction
+    if way in BEST_AT:
+        return abs(shown - BEST_AT[way] * column.scale)
+    return -shown if way == "up" else shown
 
 
 def emboldened(row: Row, keys: Iterable[str]) -> Row:

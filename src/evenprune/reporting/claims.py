@@ -65,20 +65,13 @@ def build(run: Run, slug: str) -> Table:
         claim, printed = finding.claim, printed_evidence(finding)
         measured = ". ".join(filter(None, [our_evidence(finding), finding.reason]))
         supporting, opposing = finding.counts()
-        identity = {
-            "claim": claim.slug,
-            "wording": claim.wording,
-            "text": claim.text,
-            "place": claim.place,
-            "printed": printed,
-            "comparisons": str(len(finding.ours)),
-            "clearly_for": str(supporting),
-            "clearly_against": str(opposing),
-            "evidence": "; ".join(describe(c, finding.adjusted) for c in finding.ours),
-            "joint_p": "" if finding.joint is None else f"{finding.joint:.3g}",
-            "verdict": finding.verdict,
-            "reason": finding.reason,
-        }
+        identity = {"claim": claim.slug}
+        identity |= {name: getattr(claim, name) for name in ("wording", "text", "place")}
+        identity |= {"printed": printed, "comparisons": str(len(finding.ours))}
+        identity |= {"clearly_for": str(supporting), "clearly_against": str(opposing)}
+        identity["evidence"] = "; ".join(describe(c, finding.adjusted) for c in finding.ours)
+        identity["joint_p"] = "" if finding.joint is None else f"{finding.joint:.3g}"
+        identity |= {"verdict": finding.verdict, "reason": finding.reason}
         said = f"“{claim.wording}” ({claim.place}). Tested: {claim.text}"
         labels = (said, printed or "–", measured, finding.verdict)
         rows.append(Row(labels, identity=identity, rule="dashed" if rows else ""))

@@ -4,7 +4,6 @@ First the bottom line, then what was run, then tables and figures in the paper's
 make one number again.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..analysis import claims, labels
@@ -59,20 +58,19 @@ class Document:
 def document(run: Run) -> Document:
     """Return the document of a run."""
     config, replies = run.sheet.config, answers(run)
-    chosen = {"table": config.tables, "figure": config.figures}
     pieces = []
     for entry in SHOWN:  # in the paper's order
         kind = "table" if "table" in entry else "figure"
-        slug = entry[kind]
-        if slug in chosen[kind]:
+        slug, words = entry[kind], (entry["section"], entry["shows"])
+        if slug in (config.tables if kind == "table" else config.figures):
             caption = figure_caption(run, slug) if kind == "figure" else ""
-            pieces.append(Piece(kind, slug, entry["section"], entry["shows"], caption))
+            pieces.append(Piece(kind, slug, *words, caption))
     said, title = summary(replies), config.title or "Results"
     bottom = bottom_line(run, replies, said)
     return Document(title, bottom, facts(run), pieces, again(run), replies, said)
 
 
-def bottom_line(run: Run, found: list[Answer], said: list[str]) -> Paragraphs:
+def bottom_line(run: Run, replies: list[Answer], said: list[str]) -> Paragraphs:
     """Return what held, what did not and what was not tested, a paragraph each.
 
     Of a run with the table claims these are the paper's claims, of any other one it is what pruning
@@ -82,7 +80,7 @@ def bottom_line(run: Run, found: list[Answer], said: list[str]) -> Paragraphs:
     if "claims" not in config.tables:
         about = "Each pruned model against its dense one, on the same items."
         lines = [("Bottom line", " ".join([about, *said]))]
-        return lines + [(one.name, " ".join(one.sentences)) for one in found]
+        return lines + [(one.name, " ".join(one.sentences)) for one in replies]
     findings = claims.findings(run)
     numbers = {name: sum(one.verdict == name for one in findings) for name in HEADS}
     words = ", ".join(f"{count} {name}" for name, count in numbers.items() if count)
@@ -95,13 +93,13 @@ def bottom_line(run: Run, found: list[Answer], said: list[str]) -> Paragraphs:
             "learned; snakemake controls compares with negative controls."
         )
     lines = [("Bottom line", f"Of {len(findings)} claims of the paper, {words}. {where}")]
-    for name, head in HEADS.items():
-        # The verdict stands before each claim: nobody takes a refuted one for a result.
-        for one in findings:
-            if one.verdict == name:
-                reason = f" ({one.reason})" if one.reason else ""
-                lines.append((head, f"Claim: {one.claim.text}{reason}"))
-    return lines
+    # The verdict stands before each claim: nobody takes a refuted one for a result.
+    return lines + [
+        (head, f"Claim: {one.claim.text}" + (f" ({one.reason})" if one.reason else ""))
+        for name, head in HEADS.items()
+        for one in findings
+        if one.verdict == name
+    ]
 
 
 def facts(run: Run) -> Paragraphs:
@@ -118,16 +116,15 @@ def facts(run: Run) -> Paragraphs:
         f"{name.replace('_', ' ')}: {len(groups(grid))}" for name, grid in sheet.experiments.items()
     ]
     options, used = sheet.config.pruning, {point.regime for point in pruned}
+    sparsity = ", ".join(label for name, label in labels.REGIME_LABELS.items() if name in used)
+    data = dict.fromkeys(labels.calibration_label(sheet, one.calibration) for one in calibrated)
     seeds = seeds_words(point.seed for point in calibrated)
+    methods = dict.fromkeys(labels.method_label(sheet, point.method) for point in pruned)
     rows = {
         "Models": ", ".join(models),
-        "Methods": _listed(labels.method_label(sheet, point.method) for point in pruned),
-        "Sparsity": ", ".join(label for name, label in labels.REGIME_LABELS.items() if name in used)
-        + " (N:M is N zeros in every M weights; 1:4 is 25% zeros)",
-        "Calibration": _listed(
-            labels.calibration_label(sheet, point.calibration) for point in calibrated
-        )
-        + (f"; {seeds}" if seeds else ""),
+        "Methods": ", ".join(methods),
+        "Sparsity": f"{sparsity} (N:M is N zeros in every M weights; 1:4 is 25% zeros)",
+        "Calibration": ", ".join(data) + (f"; {seeds}" if seeds else ""),
         "Benchmarks": benchmarks(run),
         "Checkpoints": f"{len(pruned)} pruned, {len(sheet.files) - len(pruned)} dense; grid points "
         f"by experiment: {', '.join(grids)}",
@@ -135,10 +132,6 @@ def facts(run: Run) -> Paragraphs:
         f"{options.bias_weight:g} ({options.bias_scaling}), alignment {options.alignment}",
     }
     return [(name, f"{text}.") for name, text in rows.items() if text]
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(dict.fromkeys(names))
 
 
 def benchmarks(run: Run) -> str:
@@ -165,11 +158,10 @@ def again(run: Run) -> Paragraphs:
     table = next((name for name in ("main", "regimes") if name in sheet.config.tables), "")
     pruned = [point for point in sheet.experiments.get(table, []) if not point.is_base]
     own = [one for one in pruned if sheet.base_method(one.method) == OURS]
-    slug = next(
-        (one for one in (sheet.primary("unqover"), *labels.column_order(sheet)) if one), None
-    )
-    if not pruned or slug is None:
+    slugs = list(filter(None, [sheet.primary("unqover"), *labels.column_order(sheet)]))
+    if not pruned or not slugs:
         return []
+    slug = slugs[0]
     point, folder = [*own, *pruned][0], sheet.config.results
     cell = f"{point.key.rpartition('/')[0]}/{slug}"
     where = f"{labels.method_label(sheet, point.method)} on {labels.benchmark_label(sheet, slug)}"

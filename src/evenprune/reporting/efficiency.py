@@ -51,7 +51,7 @@ def ratio_columns(batch: str = "") -> tuple[Column, Column]:
 
     ``batch`` as in ``batch 8``; "" for the first one in a table that shows no other.
     """
-    key = f"{SPEED.metric}_ratio{'_' if batch else ''}{batch.replace(' ', '_')}"
+    key = f"{SPEED.metric}_ratio_{batch.replace(' ', '_')}".rstrip("_")
     spans = (RATIO_HEAD, "Verdict") if batch else ("", "")
     way = direction("serving", f"{SPEED.metric}_ratio")
     return (
@@ -68,13 +68,11 @@ def ratio_cells(run: Run, group: Group, batch: str = "", printed: bool = True) -
     if ratio is None:
         return {column.key: Cell(None, column.show(None)), words.key: said}
     ends = None if ratio.low is None or ratio.high is None else (ratio.low, ratio.high)
-    text = column.show(ratio.value)
-    if ends:
-        text += f" [{', '.join(map(column.show, ends))}]"
-    dense = dense_group(run.sheet, group.model)
-    pair = [run.results.of(one, SPEED) if one else None for one in (group, dense)]
-    ours, base = (one.printed if one else None for one in pair)
-    theirs = ours / base if printed and ours and base else None
+    text = column.show(ratio.value) + (f" [{', '.join(map(column.show, ends))}]" if ends else "")
+    pair = (group, dense_group(run.sheet, group.model))
+    both = [run.results.of(each, SPEED) for each in pair if each and printed]
+    speeds = [each.printed for each in both if each and each.printed]
+    theirs = speeds[0] / speeds[1] if len(speeds) == 2 else None
     source = Quantity("serving", f"{SPEED.metric}_ratio", batch).path
     return {column.key: Cell(ratio.value, text, theirs, ends=ends, source=source), words.key: said}
 
@@ -90,7 +88,7 @@ def paired_cell(run: Run, group: Group, field: Field) -> Cell:
         return Cell(None, column.show(None))
     base = run.results.of(dense, quantity) if dense is not None else None
     ratio = ratio_to_dense(run.sheet, group, PAIRED_AS[quantity.metric], quantity.category)
-    value = own.value if ratio is None or base is None else base.value * ratio.value
+    value = base.value * ratio.value if ratio and base else own.value
     return Cell(value, column.show(value), own.printed, source=quantity.path)
 
 
@@ -102,37 +100,27 @@ def serving_stack(run: Run, group: Group) -> dict[str, str]:
     """
     stacks = []
     for point in group.checkpoints():
-        path = run.sheet.files[point]["serving"]
-        if path is None:
-            continue
-        content = read_part(path, point)
-        with expected_form("the backend and the energy source", path, "measure it again"):
-            backend, device = content["backend"], content["spec"]["device"]
-            name = f"{backend['name']} {backend['version']} on {device}"
-            stacks.append((name, backend["kernel"], content["energy"]["source"]))
-    said = ["; ".join(dict.fromkeys(values)) for values in zip(*stacks, strict=True)]
-    return dict(zip(("backend", "kernel", "energy"), said, strict=False))
+        if path := run.sheet.files[point]["serving"]:
+            content = read_part(path, point)
+            with expected_form("the backend and the energy source", path, "measure it again"):
+                backend, device = content["backend"], content["spec"]["device"]
+                name = f"{backend['name']} {backend['version']} on {device}"
+                stacks.append((name, backend["kernel"], content["energy"]["source"]))
+    said = ["; ".join(dict.fromkeys(values)) for values in zip(*stacks)]
+    return dict(zip(("backend", "kernel", "energy"), said))
 
 
 def serving_notes(sheet: RunSheet, stacks: Sequence[Mapping[str, str]]) -> list[str]:
     """Return sentences on what was measured, on ratios, energy and kernels; none of no stack."""
-    if not stacks:
-        return []
-    serving, margin = sheet.config.serving, f"{100 * sheet.config.serving.margin:g} %"
-    energy = " or ".join(dict.fromkeys(stack["energy"] for stack in stacks))
-    measured = dict.fromkeys(f"{stack['backend']}, {stack['kernel']}" for stack in stacks)
-    return [
-        f"Measured with {'; '.join(measured)}.",
-        f"Ratios: in each of {serving.rounds} rounds all checkpoints of a model were measured in "
-        "turn; the geometric mean of the ratios within rounds, with its t interval. A pruned "
-        "model's speed at the first batch size is the dense model's median times that ratio. "
-        f"Same within {margin}: two one-sided tests at 5 % reject a larger difference. Faster, "
-        "slower: the interval lies on one side of 1. Not shown: neither.",
-        f"Energy is {energy}{ENERGY[energy == 'measured']} CO₂e is energy times "
-        f"{serving.carbon_intensity:g} kg/kWh. Both are at batch {serving.batch_sizes[0]}.",
-        "A dense kernel multiplies the zeros too: on it every regime runs at the dense model's "
-        "speed, and for unstructured zeros and 1:4 there is no other.",
-    ]
+    serving, energy = sheet.config.serving, dict.fromkeys(stack["energy"] for stack in stacks)
+    values = {
+        "measured": "; ".join(dict.fromkeys(f"{s['backend']}, {s['kernel']}" for s in stacks)),
+        "margin": 100 * serving.margin,
+        "energy": " or ".join(energy) + ENERGY[list(energy) == ["measured"]],
+        "batch": serving.batch_sizes[0],
+    }
+    said = TABLES["efficiency"]["measured"] if stacks else ()
+    return [words.format(**serving.model_dump() | values) for words in said]
 
 
 def served(run: Run, slug: str) -> list[Group]:

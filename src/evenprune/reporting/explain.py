@@ -8,6 +8,7 @@ error.
 """
 
 import argparse
+import itertools
 import json
 import math
 import shlex
@@ -21,6 +22,7 @@ from ..analysis.results import POINT, Group, Quantity, groups
 from ..analysis.run import Run, read_run
 from ..analysis.significance import METHOD
 from ..config.config import TABLES
+from ..config.finished import SUMMARY
 from ..config.grids import Checkpoint
 from ..config.paths import Paths
 from ..config.run_sheet import RunSheet, read_run_sheet
@@ -88,14 +90,12 @@ def explain(folder: Path, table: str, cell: str) -> dict[str, Any]:
 
 def rebased(sheet: RunSheet, folder: Path) -> RunSheet:
     """Return a run sheet whose files lie below ``folder``, wherever the run was made."""
-    old, new = f"{sheet.config.results}/", f"{folder}/"
-    files = {
-        point: {
-            name: new + path.removeprefix(old) if path and path.startswith(old) else path
-            for name, path in entry.items()
-        }
-        for point, entry in sheet.files.items()
-    }
+
+    def moved(path: str | None) -> str | None:
+        old = f"{sheet.config.results}/"
+        return f"{folder}/{path.removeprefix(old)}" if path and path.startswith(old) else path
+
+    files = {p: {name: moved(path) for name, path in e.items()} for p, e in sheet.files.items()}
     config = sheet.config.model_copy(update={"results": str(folder)})
     return RunSheet(config, sheet.experiments, files)
 
@@ -141,24 +141,20 @@ def find(table: Table, group: Group, quantity: Quantity) -> tuple[Column, Cell]:
 
     Raises UserError where the table has no such row, or no cell of the quantity.
     """
-    keyed = [
-        (tuple(row.identity[part] for part in POINT), row)
-        for row in table.rows
-        if all(part in row.identity for part in POINT)
-    ]
-    if not keyed:
+    known = [row for row in table.rows if set(POINT) <= set(row.identity)]
+    if not known:
         raise UserError(
             f"the table {table.slug} has no cells of one checkpoint; name a table of values"
         )
-    rows = [row for key, row in keyed if key == group.key]
-    if not rows:
-        wanted, have = "/".join(group.key), ["/".join(key) for key, _ in keyed]
-        raise UserError(f"the table {table.slug} has no row {wanted}; {near(wanted, have)}")
-    for row in rows:
-        for column in table.columns:
-            cell = row.cells.get(column.key)
-            if cell is not None and cell.source == quantity.path:
-                return column, cell
+    keys = ["/".join(row.identity[part] for part in POINT) for row in known]
+    wanted = "/".join(group.key)
+    if wanted not in keys:
+        raise UserError(f"the table {table.slug} has no row {wanted}; {near(wanted, keys)}")
+    rows = [row for key, row in zip(keys, known) if key == wanted]
+    for row, column in itertools.product(rows, table.columns):
+        cell = row.cells.get(column.key)
+        if cell is not None and cell.source == quantity.path:
+            return column, cell
     shows = ", ".join(dict.fromkeys(cell.source for cell in rows[0].cells.values() if cell.source))
     raise UserError(
         f"the table {table.slug} does not show {quantity.path}; it shows {shows or 'words'}"
@@ -182,22 +178,17 @@ def _check_written_table(folder: Path, table: str, group: Group, key: str, text:
 
 def _seed(run: Run, point: Checkpoint, quantity: Quantity) -> dict[str, Any]:
     """Return the files and numbers of one seed, checked against each other."""
-    value = run.results.one(point, quantity)
-    assert value is not None  # Results.of has found all seeds
+    number = run.results.one(point, quantity)
+    assert number is not None  # Results.of has found all seeds
     files = files_of(run.sheet, point, quantity)
-    content = read_json(files["metrics"]) if "metrics" in files else None
-    if "measurement" in files:
-        content = read_part(files["measurement"], point)
-    if content is not None:
-        part = content["metrics"]
-        if quantity.category:
-            part = content["categories"].get(quantity.category, {})
-        stored = part[quantity.metric]["value"] if quantity.metric in part else None
-        where = files.get("metrics", files.get("measurement"))
-        _compare(stored, value.value, EXACT, quantity, where)
+    if path := files.get("metrics", files.get("measurement")):
+        content = read_json(path) if "metrics" in files else read_part(path, point)
+        parts = {"": content["metrics"], **content.get("categories", {})}
+        stored = parts.get(quantity.category, {}).get(quantity.metric, {}).get("value")
+        _compare(stored, number.value, EXACT, quantity, path)
     again = computed(run.sheet, point, quantity, files)
-    _compare(again, value.value, RECOMPUTED, quantity, files.get("items", "the items"))
-    numbers = {"seed": point.seed, "value": value.value, "n": value.n, "stderr": value.stderr}
+    _compare(again, number.value, RECOMPUTED, quantity, files.get("items", "the items"))
+    numbers = {"seed": point.seed, "value": number.value, "n": number.n, "stderr": number.stderr}
     return {**numbers, **files, "recomputed": again}
 
 
@@ -231,17 +222,15 @@ def _tests(path: Path, group: Group, quantity: Quantity) -> list[dict[str, str]]
 
 def commands(sheet: RunSheet, folder: Path, group: Group, benchmark: str, table: str) -> list[str]:
     """Return the commands that make a number again, with the --configfile of the run."""
-    paths = Paths(sheet.config)
-    files = []
-    for point in group.checkpoints():
-        own = {"serving": paths.efficiency(point.model), "masks": paths.masks(point)}
-        files.append(own.get(benchmark, f"{paths.evaluation(point)}/summary.json"))
-    made = dict.fromkeys([*files, f"{folder}/tables/{table}.csv"])
+    paths, points = Paths(sheet.config), group.checkpoints()
+    own = {"serving": lambda point: paths.efficiency(point.model), "masks": paths.masks}
+    usual = own.get(benchmark, lambda point: f"{paths.evaluation(point)}/{SUMMARY}")
+    made = dict.fromkeys([*map(usual, points), f"{folder}/tables/{table}.csv"])
     return [f"snakemake --cores all --force {shlex.quote(name)}" for name in made]
 
 
 def run(args: argparse.Namespace) -> None:
     """Run ``explain``."""
-    found = explain(args.results, args.table, args.cell)
-    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
-    print(text if args.json else fill(TEMPLATE, found), end="")
+    facts = explain(args.results, args.table, args.cell)
+    text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
+    print(text if args.json else fill(TEMPLATE, facts), end="")

@@ -49,8 +49,8 @@ def draw(run: Run, slug: str) -> Drawing:
     for column, kind in enumerate(across):
         for axis, field in zip(axes[:, column], panels[kind], strict=False):
             rows += _panel(axis, run, field, panels[kind][field], pruned)
-        axes[0][column].set_title(f"{HEADS[kind]}\n{axes[0][column].get_title(loc='left')}",
-                                  loc="left")  # fmt: skip
+        first = axes[0][column]
+        first.set_title(f"{HEADS[kind]}\n{first.get_title(loc='left')}", loc="left")
         for spare in axes[len(panels[kind]) :, column]:
             spare.set_visible(False)
     _legend(figure, run, pruned)
@@ -59,13 +59,9 @@ def draw(run: Run, slug: str) -> Drawing:
 
 def _look(run: Run, group: Group, pruned: list[Group]) -> dict[str, Any]:
     regimes = list(dict.fromkeys(one.regime for one in pruned))
-    fills = ("full", "none", "left", "bottom", "right")
-    return {
-        "marker": MARKERS[run.sheet.base_method(group.method)],
-        "fillstyle": fills[regimes.index(group.regime) % len(fills)],
-        "linestyle": "",
-        "markersize": 4,
-    }
+    fill = ("full", "none", "left", "bottom", "right")[regimes.index(group.regime) % 5]
+    marker = MARKERS[run.sheet.base_method(group.method)]
+    return {"marker": marker, "fillstyle": fill, "linestyle": "", "markersize": 4}
 
 
 def _panel(
@@ -111,10 +107,11 @@ def _panel(
 def _legend(figure: Figure, run: Run, pruned: list[Group]) -> None:
     """Name the models, in the order of every panel, and what the colours say."""
     line = mpl.lines.Line2D
-    handles: list[Any] = []
-    for group in pruned:
-        label = point_label(run.sheet, group.checkpoints()[0])
-        handles.append(line([], [], color=OPEN, label=label, **_look(run, group, pruned)))
+    labels = [point_label(run.sheet, group.checkpoints()[0]) for group in pruned]
+    handles: list[Any] = [
+        line([], [], color=OPEN, label=label, **_look(run, group, pruned))
+        for group, label in zip(pruned, labels)
+    ]
     words = {
         "better or fairer": COLORS["good"],
         "worse, less fair; fairer, ability lost": COLORS["bad"],

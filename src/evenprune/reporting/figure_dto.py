@@ -9,6 +9,7 @@ from ..analysis.labels import COLORS, MARKERS, method_label, model_label
 from ..analysis.results import Quantity, groups
 from ..analysis.run import WIDEST, Run
 from .plots import SMALL, WIDTH, Drawing, Row, add_legend, primary
+from .table_columns import DTO
 from .tables import Z95
 
 # Size of a marker by regime: the sparser, the larger.
@@ -34,30 +35,24 @@ def draw(run: Run, slug: str) -> Drawing:
     lowest = 100.0 - LEAST
     for axis, model in zip(axes[0], models, strict=True):
         for group in (group for group in shown if group.model == model):
-            x = results.of(group, Quantity(across, "acc"))
-            y = results.of(group, Quantity(up, "acc"))
-            distance = results.of(group, Quantity("dto", "dto"))
-            if x is None or y is None:
+            distance = results.of(group, DTO)
+            both = [results.of(group, Quantity(slug, "acc")) for slug in (across, up)]
+            known = [one for one in both if one is not None]
+            if len(known) < 2:
                 continue
             base = run_sheet.base_method(group.method)
-            place = (100 * x.value, 100 * y.value)
-            halves = [100 * Z95 * (one.error or 0.0) for one in (x, y)]
+            place = [100 * one.value for one in known]
+            halves = [100 * Z95 * (one.error or 0.0) for one in known]
             axis.errorbar(
                 *([value] for value in place), xerr=halves[0], yerr=halves[1], linestyle="",
                 color=COLORS[base], marker=MARKERS[base], markersize=SIZES.get(group.regime, 4.0),
                 elinewidth=0.6, label=method_label(run_sheet, group.method),
             )  # fmt: skip
             lowest = min(lowest, place[0] - halves[0], place[1] - halves[1])
-            rows.append(
-                {
-                    **group.named,
-                    "mmlu_percent": f"{place[0]:.3f}",
-                    "mmlu_half_width": f"{halves[0]:.3f}",
-                    "unqover_percent": f"{place[1]:.3f}",
-                    "unqover_half_width": f"{halves[1]:.3f}",
-                    "dto": "" if distance is None else f"{distance.value:.4f}",
-                }
-            )
+            row: Row = dict(group.named)
+            for task, value, half in zip(("mmlu", "unqover"), place, halves):
+                row |= {f"{task}_percent": f"{value:.3f}", f"{task}_half_width": f"{half:.3f}"}
+            rows.append(row | {"dto": "" if distance is None else f"{distance.value:.4f}"})
         axis.set_title(model_label(run_sheet, model))
         axis.set_xlabel("MMLU (%) ↑")
     floor = max(0.0, 10 * np.floor(lowest / 10))

@@ -42,8 +42,9 @@ def draw(run: Run, slug: str) -> Drawing:
             return math.nan
         difference = run.estimates.of(np.subtract, (group, quantity), (dense, quantity))
         half = difference.half_width() if difference else None
-        clear = difference is not None and half is not None and abs(difference.value) > half
-        return 100 * difference.value if difference and clear else math.nan
+        if difference is None or half is None or abs(difference.value) <= half:
+            return math.nan
+        return 100 * difference.value
 
     for model in models:
         dense = dense_group(run_sheet, model)
@@ -54,17 +55,14 @@ def draw(run: Run, slug: str) -> Drawing:
             if several and not group.is_base:
                 label += f" {REGIME_LABELS[group.regime]}"
             quantities = [Quantity(benchmark, metric, name) for name in categories]
-            values = [results.of(group, one) for one in quantities]
-            lines[label] = values
+            lines[label] = [results.of(group, one) for one in quantities]
             changes.append([changed(group, dense, one) for one in quantities])
-            for name, one in zip(categories, values, strict=True):
-                printed = None if one is None else one.printed
-                percent = {"": None if one is None else one.value, "_printed": printed}
-                shares = {
-                    f"accuracy_percent{end}": "" if value is None else f"{100 * value:.2f}"
-                    for end, value in percent.items()
-                }
-                rows.append({**group.named, "category": name, **shares})
+            for name, one in zip(categories, lines[label], strict=True):
+                row = {**group.named, "category": name}
+                for end, part in (("", "value"), ("_printed", "printed")):
+                    value = getattr(one, part, None)
+                    row[f"accuracy_percent{end}"] = "" if value is None else f"{100 * value:.2f}"
+                rows.append(row)
         title = model_label(run_sheet, model)
         if shown and not several:
             title += f", {REGIME_LABELS[shown[0].regime]}"

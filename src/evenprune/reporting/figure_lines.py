@@ -36,7 +36,9 @@ def _panels(
         for place, field in enumerate(fields):
             axis = axes[column][place]
             rows += panel(axis, model, field)
-            plots.finish_axis(axis, field)
+            axis.grid(axis="y")
+            if field.column.group == "perplexity":
+                plots.scale_perplexity(axis, "y")
             if len(models) == 1:
                 axis.set_title(plots.axis_label(field))
             elif place == 0:
@@ -80,11 +82,10 @@ def _over_regimes(
         offset = step * (index - (len(lines) - 1) / 2)
         parts: dict[bool, Points] = {}
         for group in pruned:
-            if (group.model, group.method, group.calibration) == (model, method, calibration):
-                found = value(group)
-                if found is not None:
-                    x = order.index(group.regime) + offset
-                    parts.setdefault(REGIMES[group.regime].structured, []).append((x, *found))
+            mine = (group.model, group.method, group.calibration) == (model, method, calibration)
+            if mine and (bar := value(group)):
+                points = parts.setdefault(REGIMES[group.regime].structured, [])
+                points.append((order.index(group.regime) + offset, *bar))
         for points in parts.values():
             plots.plot_line(axis, sorted(points), run_sheet.base_method(method), label)
     axis.set_xticks(range(len(order)), [labels.REGIME_LABELS[name] for name in order])
@@ -117,11 +118,11 @@ def regimes(run: Run, slug: str) -> plots.Drawing:
             rows.append(plots.line_rows(field, dense, level, "dense"))
 
         def value(group: Group) -> tuple[float, float] | None:
-            found = results.of(group, field.quantity)
-            if found is None:
+            measured = results.of(group, field.quantity)
+            if measured is None:
                 return None
-            rows.append(plots.line_rows(field, group, found, group.regime))
-            return _bar(0, field, found)[1:]
+            rows.append(plots.line_rows(field, group, measured, group.regime))
+            return _bar(0, field, measured)[1:]
 
         _over_regimes(axis, run_sheet, pruned, order, model, value)
         return rows
@@ -158,17 +159,17 @@ def changes(run: Run, slug: str) -> plots.Drawing:
 
         def value(group: Group) -> tuple[float, float] | None:
             both = ((one, field.quantity) for one in (dense, group) if one)
-            found = run.estimates.of(np.subtract, *both)
-            if found is None:
+            estimate = run.estimates.of(np.subtract, *both)
+            if estimate is None:
                 return None
-            change, half = 100 * found.value, found.half_width()
-            half = None if half is None else 100 * half
-            numbers = [change, *([change - half, change + half] if half is not None else [])]
-            texts = [*(f"{number:.3f}" for number in numbers), "", ""][:3]
-            keys = ("change_points", "ci_low", "ci_high")
-            rows.append({**group.named, "category": field.quantity.category,
-                         **dict(zip(keys, texts, strict=True))})  # fmt: skip
-            return change, half or 0.0
+            change, width = 100 * estimate.value, estimate.half_width()
+            half = 100 * (width or 0.0)
+            row = {**group.named, "category": field.quantity.category}
+            for key, end in (("change_points", 0.0), ("ci_low", -half), ("ci_high", half)):
+                known = width is not None or key == "change_points"
+                row[key] = f"{change + end:.3f}" if known else ""
+            rows.append(row)
+            return change, half
 
         axis.axhline(0, color="0.2", linewidth=0.7)
         _over_regimes(axis, run_sheet, pruned, order, model, value)

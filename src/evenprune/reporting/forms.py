@@ -6,7 +6,7 @@ import re
 import shlex
 import textwrap
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..analysis.results import POINT
 from ..io.errors import printable
 from ..io.files import write_csv, write_text
 from ..io.pages import fill
+from ..stats.directions import BEST_AT
 from .tables import Cell, Column, Row, Table, units
 
 # Part of this module's code, see codedigest.py.
@@ -203,19 +204,18 @@ def to_latex(table: Table) -> str:
         "parts": [(part, units(part)) for part in parts],
         "types": COLUMN_TYPES,
     }
-    filters: dict[str, Callable] = {
+    filters: dict[str, Any] = {
         "tex": escape_latex,
         "bold": _bold,
         "head": _latex_head,
         "line": _latex_line,
     }
-    return fill(LATEX, values, filters)
+    return fill(LATEX, values, filters | {"line": _latex_line})
 
 
 # HTML, whose cells name the command that explains them
 
 LAST = 1e300  # what has no value comes last where the best is first
-IDEAL = {"half": 0.5, "zero": 0.0}
 
 
 def point_of(row: Row) -> str:
@@ -231,13 +231,13 @@ def full_labels(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     with "+" is said of the last first label without, where both are of one model; a heading stands
     before the first label.
     """
-    found: list[tuple[str, ...]] = []
+    full: list[tuple[str, ...]] = []
     above: tuple[str, ...] = ()
     heading = base = model = ""
     for row in rows:
         if row.kind == "heading":
             heading, above = " ".join(row.labels), ()
-            found.append(row.labels)
+            full.append(row.labels)
             continue
         blank = next((k for k, label in enumerate(row.labels) if label), len(row.labels))
         labels = [*above[:blank], *row.labels[min(blank, len(above)) :]]
@@ -248,8 +248,8 @@ def full_labels(rows: Sequence[Row]) -> list[tuple[str, ...]]:
                 first = f"{base} {first}"
             labels[0] = f"{heading}: {first}" if heading else first
         above = tuple(labels)
-        found.append(above)
-    return found
+        full.append(above)
+    return full
 
 
 def _html_cell(column: Column, row: Row, known_as: str) -> dict[str, Any]:
@@ -259,12 +259,10 @@ def _html_cell(column: Column, row: Row, known_as: str) -> dict[str, Any]:
     source = printable(cell.source) if point and cell.value is not None else ""
     # Copied into a shell: a category is a word of a data file, which is somebody else's.
     command = f"evenprune explain {known_as} --cell {shlex.quote(f'{point}/{source}')}"
-    order: float | None = None
+    ideal = BEST_AT.get(column.direction)  # a cell sorts by how far it is from this
+    order = -LAST if column.direction == "up" else LAST
     if cell.value is not None:
-        ideal = IDEAL.get(column.direction)  # a cell sorts by how far it is from this
         order = cell.value if ideal is None else abs(cell.value - ideal)
-    elif not column.text:
-        order = -LAST if column.direction == "up" else LAST
     return {
         "group": column.group,
         "bold": cell.bold,
@@ -280,16 +278,11 @@ def _html_cell(column: Column, row: Row, known_as: str) -> dict[str, Any]:
 
 def to_html(table: Table, known_as: str) -> str:
     """Return the table as an HTML figure; ``known_as`` is its name for ``evenprune explain``."""
-    rows = [
-        {
-            "row": row,
-            "labels": labels,
-            "point": point_of(row),
-            "cells": [_html_cell(column, row, known_as) for column in table.columns],
-        }
-        for row, labels in zip(table.rows, full_labels(table.rows), strict=True)
-        if row.kind != "heading"
-    ]
+    rows = []
+    for row, labels in zip(table.rows, full_labels(table.rows), strict=True):
+        if row.kind != "heading":
+            cells = [_html_cell(column, row, known_as) for column in table.columns]
+            rows.append({"row": row, "labels": labels, "point": point_of(row), "cells": cells})
     spans = [
         {"text": unit[0].span, "width": len(unit), "group": unit[0].group}
         for unit in units(table.columns)

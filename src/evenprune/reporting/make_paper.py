@@ -23,6 +23,10 @@ from .make_tables import add_places
 
 DATA_FILES = ("paper.tex.j2",)  # part of this module's code, see codedigest.py
 TEMPLATE = Path(__file__).with_name(DATA_FILES[0])
+ENVIRONMENT = {
+    **{"SOURCE_DATE_EPOCH": "0", "FORCE_SOURCE_DATE": "1", "TZ": "UTC"},
+    **{"openin_any": "p", "openout_any": "p", "max_print_line": "1000"},
+}
 SECONDS = 300  # a document that takes longer hangs
 
 
@@ -54,22 +58,12 @@ def typeset(folder: Path) -> bytes:
 
     Raises UserError with LaTeX's first error, and when LaTeX takes longer than ``SECONDS``.
     """
-    environment = os.environ | {
-        "SOURCE_DATE_EPOCH": "0",
-        "FORCE_SOURCE_DATE": "1",
-        "TZ": "UTC",
-        "openin_any": "p",
-        "openout_any": "p",
-        "max_print_line": "1000",
-    }
-    command = [
-        "latexmk", "-norc", "-pdf", "-interaction=nonstopmode", "-halt-on-error",
-        "-no-shell-escape", "paper.tex",
-    ]  # fmt: skip
+    command = "latexmk -norc -pdf -interaction=nonstopmode -halt-on-error -no-shell-escape"
     try:
         done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, timeout=SECONDS, check=False
-        )
+            [*command.split(), "paper.tex"], cwd=folder, env=os.environ | ENVIRONMENT,
+            capture_output=True, timeout=SECONDS, check=False,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise UserError(
             f"LaTeX did not finish the paper within {SECONDS} s; look at the tables' .tex files"
@@ -89,10 +83,8 @@ def run(args: argparse.Namespace) -> None:
     Raises UserError where LaTeX is not installed or fails, or a table or figure is missing.
     """
     sheet = read_run_sheet(args.run_sheet)
-    pieces = {
-        **{f"tables/{slug}.tex": args.tables / f"{slug}.tex" for slug in sheet.config.tables},
-        **{f"figures/{slug}.pdf": args.figures / f"{slug}.pdf" for slug in sheet.config.figures},
-    }
+    pieces = {f"tables/{slug}.tex": args.tables / f"{slug}.tex" for slug in sheet.config.tables}
+    pieces |= {f"figures/{s}.pdf": args.figures / f"{s}.pdf" for s in sheet.config.figures}
     check_file(args.out, [args.run_sheet, args.results, args.significance, *pieces.values()])
     if not latex_available():
         raise UserError(

@@ -13,6 +13,7 @@ colours safe for colour-blind readers, units in the axis labels. Equal inputs gi
 
 import argparse
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import matplotlib as mpl
@@ -104,18 +105,16 @@ def run(args: argparse.Namespace) -> None:
     sheet = read_run_sheet(args.run_sheet)
     inputs = [args.run_sheet, args.results, args.significance, args.items]
     check_file(args.out, inputs)
-    for slug in sheet.config.tables:
-        for form in FORMS:
-            check_file(args.tables / f"{slug}.{form}", inputs, "--tables")
-    for slug in sheet.config.figures:
-        for form in (*METADATA, "csv"):
-            check_file(args.figures / f"{slug}.{form}", inputs, "--figures")
-    found = read_run(sheet, args.results, args.significance)
+    for slug, form in product(sheet.config.tables, FORMS):
+        check_file(args.tables / f"{slug}.{form}", inputs, "--tables")
+    for slug, form in product(sheet.config.figures, (*METADATA, "csv")):
+        check_file(args.figures / f"{slug}.{form}", inputs, "--figures")
+    whole = read_run(sheet, args.results, args.significance)
     items = read_items(args.items, sheet) if args.items else []
-    content = document(found)
-    tables = {slug: build_table(found, slug) for slug in sheet.config.tables}
+    content = document(whole)
+    tables = {slug: build_table(whole, slug) for slug in sheet.config.tables}
     shown = {slug: [one, *against_printed.companion(one)] for slug, one in tables.items()}
-    drawings = {slug: draw(found, slug) for slug in sheet.config.figures}
+    drawings = {slug: draw(whole, slug) for slug in sheet.config.figures}
     for slug, several in shown.items():
         write_forms(several, args.tables / slug)
     for slug, drawing in drawings.items():

@@ -62,13 +62,9 @@ def judge_notes(sheet: RunSheet, benchmarks: Iterable[str]) -> list[str]:
     """Return who judges, of the benchmarks whose answers are judged."""
     known = [slug for slug in benchmarks if slug in sheet.config.benchmarks]
     judges = {slug: label for slug in known if (label := labels.judge_label(sheet, slug))}
-    if not judges:
-        return []
-    said = "; ".join(
-        f"{labels.benchmark_label(sheet, name)}: {one}" for name, one in judges.items()
-    )
-    listed = any(sheet.config.benchmarks[name].judge is None for name in judges)
-    return [f"Judge of {said}.", *[WORD_LIST] * listed]
+    said = [f"{labels.benchmark_label(sheet, slug)}: {judge}" for slug, judge in judges.items()]
+    listed = any(sheet.config.benchmarks[slug].judge is None for slug in judges)
+    return [f"Judge of {'; '.join(said)}."] * bool(judges) + [WORD_LIST] * listed
 
 
 def limit_notes(run: Run, benchmarks: Iterable[str], groups: Sequence[Group]) -> list[str]:
@@ -81,15 +77,13 @@ def limit_notes(run: Run, benchmarks: Iterable[str], groups: Sequence[Group]) ->
             continue
         words = []
         if entry.limit is not None:
-            scored, whole = (
-                [one for point in points if (one := run.results.one(point, Quantity(slug, name)))]
-                for name in (run.sheet.headline(slug), "items_total")
-            )
-            counts, total = {one.n for one in scored if one.n}, {int(one.value) for one in whole}
+            items = counts(run, Quantity(slug, run.sheet.headline(slug)), points)
+            whole = [run.results.one(point, Quantity(slug, "items_total")) for point in points]
+            total = {f" of {int(one.value):,}" for one in whole if one is not None}
             # A perplexity counts tokens, everything else items.
-            known = len(counts) == 1 and entry.task != "perplexity"
-            number = f"{min(counts):,}" if known else f"at most {entry.limit:,}"
-            of = f" of {min(total):,}" if len(total) == 1 else ""
+            known = len(items) == 1 and entry.task != "perplexity"
+            number = f"{items[0]:,}" if known else f"at most {entry.limit:,}"
+            of = total.pop() if len(total) == 1 else ""
             words.append(f"{number}{of} items sampled with seed {entry.seed}")
         if words := words + labels.protocol_words(entry):
             parts.append(f"{labels.benchmark_label(run.sheet, slug)}: {', '.join(words)}")
@@ -144,15 +138,21 @@ def contents(fields: Sequence[Field]) -> str:
 # Captions
 
 
+def counts(run: Run, quantity: Quantity, points: Iterable[Checkpoint] | None = None) -> list[int]:
+    """Return the numbers of items that a quantity has in checkpoints, by default all, sorted."""
+    chosen = run.sheet.files if points is None else points
+    measured = (run.results.one(point, quantity) for point in chosen)
+    return sorted({one.n for one in measured if one is not None and one.n})
+
+
 def item_counts(run: Run, slugs: Iterable[str]) -> dict[str, str]:
     """Return the number of items (of a perplexity: tokens) of each benchmark's headline."""
-    found = {}
-    for slug in slugs:
-        quantity = Quantity(slug, run.sheet.headline(slug))
-        measured = [run.results.one(point, quantity) for point in run.sheet.files]
-        if counts := sorted({one.n for one in measured if one is not None and one.n}):
-            found[slug] = " to ".join(f"{n:,}" for n in dict.fromkeys((counts[0], counts[-1])))
-    return found
+    known = {slug: counts(run, Quantity(slug, run.sheet.headline(slug))) for slug in slugs}
+    return {
+        slug: " to ".join(f"{n:,}" for n in dict.fromkeys((sizes[0], sizes[-1])))
+        for slug, sizes in known.items()
+        if sizes
+    }
 
 
 def seeds_words(seeds: Iterable[int]) -> str:
@@ -163,15 +163,15 @@ def seeds_words(seeds: Iterable[int]) -> str:
 
 def sizes(run: Run, slugs: Iterable[str], seeds: Iterable[int]) -> str:
     """Return the sentence on items and seeds; "" where there is nothing to say."""
-    named = set(slugs)
-    grouped: dict[str, list[str]] = {}
-    counts = item_counts(run, [slug for slug in labels.column_order(run.sheet) if slug in named])
-    for slug, number in counts.items():
+    named, grouped = set(slugs), dict[str, list[str]]()
+    order = [slug for slug in labels.column_order(run.sheet) if slug in named]
+    for slug, number in item_counts(run, order).items():
         number += " tokens" * (run.sheet.config.benchmarks[slug].task == "perplexity")
         grouped.setdefault(number, []).append(labels.benchmark_label(run.sheet, slug))
     parts = [f"{number} ({', '.join(names)})" for number, names in grouped.items()]
-    text = "; ".join(filter(None, [f"n = {', '.join(parts)}" if parts else "", seeds_words(seeds)]))
-    return f"{text[0].upper() * (not parts) or text[0]}{text[1:]}." if text else ""
+    text = "; ".join(filter(None, [f"n = {', '.join(parts)}" * bool(parts), seeds_words(seeds)]))
+    text = text if parts else text[:1].upper() + text[1:]
+    return f"{text}." if text else ""
 
 
 def completed(run: Run, table: Table) -> Table:

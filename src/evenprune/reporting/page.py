@@ -107,22 +107,22 @@ def read_items(path: Path, sheet: RunSheet) -> list[dict[str, Any]]:
     """
     with expected_form("items that make-items wrote", path, "run make-items again"):
         content = read_json(path)
-        several = Counter(one["benchmark"] for one in content["sets"])
+        several, flips = Counter(one["benchmark"] for one in content["sets"]), Counter[str]()
         sets = [
             _worded(sheet, one, content["seed"], several[one["benchmark"]] > 1)
             for one in content["sets"]
         ]
-        flips = Counter[str]()
         for one in sets:
             flips.update({each["point"]: each["flips"] for each in one["answers"]})
         harshest = max(flips, key=lambda point: flips[point], default="")
         for one in sets:
-            seen = [each["flips"] for each in one["answers"] if each["point"] == harshest]
-            one |= {"harshest": harshest, "flipped": any(seen)}
-        return sorted(
-            sets,
-            key=lambda one: (not one["stereotypes"], not one["flipped"], one["task"] != "unqover"),
-        )
+            changed = [each["flips"] for each in one["answers"] if each["point"] == harshest]
+            one |= {"harshest": harshest, "flipped": any(changed)}
+
+        def place(one: Mapping[str, Any]) -> tuple[bool, ...]:
+            return not one["stereotypes"], not one["flipped"], one["task"] != "unqover"
+
+        return sorted(sets, key=place)
 
 
 def _worded(sheet: RunSheet, one: Mapping[str, Any], seed: int, several: bool) -> dict[str, Any]:

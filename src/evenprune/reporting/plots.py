@@ -45,14 +45,14 @@ class Drawing:
 
 def primary(run_sheet: RunSheet, slug: str, *tasks: str) -> list[str]:
     """Return the benchmark of each task; UserError where the run lacks one that a figure shows."""
-    slugs = [run_sheet.primary(task) for task in tasks]
-    lacking = [task for task, name in zip(tasks, slugs, strict=True) if name is None]
+    slugs = {task: run_sheet.primary(task) for task in tasks}
+    lacking = [task for task, name in slugs.items() if name is None]
     if lacking:
         raise UserError(
             f"the figure {slug} shows {' and '.join(tasks)}, but the configuration has no "
             f"benchmark with task {' and '.join(lacking)}; add one or leave the figure out"
         )
-    return [name for name in slugs if name is not None]
+    return list(map(str, slugs.values()))
 
 
 def line_rows(field: Field, group: Group, measured: Measured, x: str) -> Row:
@@ -106,13 +106,6 @@ def plot_line(axis: Any, points: Sequence[tuple[float, float, float]], method: s
                   label=label, **look)  # fmt: skip
 
 
-def finish_axis(axis: Any, field: Field) -> None:
-    """Set grid and scale; perplexity is logarithmic where it spans a factor of 4."""
-    axis.grid(axis="y")
-    if field.column.group == "perplexity":
-        scale_perplexity(axis, "y")
-
-
 def scale_perplexity(axis: Any, direction: str) -> None:
     """Make the x or y axis logarithmic where its values span a factor of 4."""
     low, high = getattr(axis.dataLim, f"interval{direction}")
@@ -132,10 +125,8 @@ def add_legend(figure: Figure, axes: Iterable[Iterable[Any]], columns: int = 4) 
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     columns = min(columns, 3 if max(map(len, entries), default=0) > LONG else columns, len(entries))
-    if columns:
-        figure.set_figheight(
-            figure.get_figheight() + 0.16 * max(0, -(-len(entries) // columns) - 2)
-        )
+    more = -(-len(entries) // columns) - 2 if columns else 0  # lines
+    figure.set_figheight(figure.get_figheight() + 0.16 * max(0, more))
     figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=columns or 1)
 
 

@@ -2,13 +2,8 @@
 
 from dataclasses import replace
 
-from ..analysis.labels import (
-    REGIME_LABELS,
-    calibration_label,
-    judge_label,
-    method_label,
-    model_label,
-)
+from ..analysis import labels
+from ..analysis.labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..analysis.results import Group, dense_group, groups
 from ..analysis.run import Run
 from ..config.grids import Checkpoint
@@ -82,12 +77,10 @@ def build(run: Run, slug: str) -> Table:
 def judged(run: Run, slug: str) -> Table:
     """Return the usual rows; the CSV says in each who judged."""
     table, sheet = build(run, slug), run.sheet
-    judges = {name: judge_label(sheet, name) for name in sheet.benchmarks()}
+    judges = {name: labels.judge_label(sheet, name) for name in sheet.benchmarks()}
     text = "; ".join(f"{name}: {label}" for name, label in judges.items() if label)
-    rows = (
-        replace(row, identity={**row.identity, "judge": text}) if row.identity else row
-        for row in table.rows
-    )
+    named = ({**row.identity, "judge": text} if row.identity else {} for row in table.rows)
+    rows = (replace(row, identity=own) for row, own in zip(table.rows, named))
     return replace(table, rows=tuple(rows))
 
 
@@ -131,22 +124,19 @@ def calibrations(run: Run, slug: str) -> Table:
 
 def _change(fields: list[Field], row: Row, base: Row, first: str) -> Row:
     """Return the row of the differences between two calibrations, in bold."""
-    keys = [field.column.key for field in fields]
     cells = {
-        field.column.key: difference(field.column, row.cells[key], base.cells[key])
-        for key, field in zip(keys, fields, strict=True)
+        column.key: difference(column, row.cells[column.key], base.cells[column.key])
+        for column in (field.column for field in fields)
     }
     named = {**row.identity, "calibration": f"{row.identity['calibration']} - {first}"}
-    return emboldened(Row(("", "Diff."), cells, named, "diff", strong=True, strong_at=1), keys)
+    return emboldened(Row(("", "Diff."), cells, named, "diff", strong=True, strong_at=1), cells)
 
 
 def difference(column: Column, above: Cell, below: Cell) -> Cell:
     """Return the cell of ``above`` minus ``below``, with a sign; the printed one likewise."""
     if above.value is None or below.value is None:
         return Cell(None, column.show(None))
-    value = above.value - below.value
-    printed = None
-    if above.printed is not None and below.printed is not None:
-        printed = above.printed - below.printed
-    known = above.in_calibration or below.in_calibration
+    value, known = above.value - below.value, above.in_calibration or below.in_calibration
+    both = above.printed is not None and below.printed is not None
+    printed = above.printed - below.printed if both else None  # type: ignore[operator]
     return Cell(value, column.show(value, signed=True), printed, in_calibration=known)

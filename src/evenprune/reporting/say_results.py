@@ -27,19 +27,17 @@ def run(args: argparse.Namespace) -> None:
     print(f"values   {results / 'results.csv'}, tables in {results / 'tables'}")
     print(f"steps    their times and logs are in {results / 'logs'}")
     sheet = read_run_sheet(results / "run_sheet.json")
-    found = answers(read_run(sheet, results / "results.csv", results / "significance.csv"))
-    for head, said in zip(itertools.chain(["verdict"], itertools.repeat("")), verdicts(found)):
+    replies = answers(read_run(sheet, results / "results.csv", results / "significance.csv"))
+    for head, said in zip(itertools.chain(["verdict"], itertools.repeat("")), verdicts(replies)):
         print(*textwrap.wrap(f"{head:<9}{said}", WIDTH, subsequent_indent=" " * 9), sep="\n")
 
 
-def verdicts(found: list[Answer]) -> Iterator[str]:
+def verdicts(replies: list[Answer]) -> Iterator[str]:
     """Yield sentences on all pruned models of a run, then one a model."""
-    yield from summary(found)
-    for answer in found[:MOST]:
+    yield from summary(replies)
+    for answer in replies[:MOST]:
         shown = [f"{one.measure} {one.difference}, {one.verdict}" for one in answer.decided]
-        shown += [f"undecided: {', '.join(one.measure for one in answer.undecided)}"] * bool(
-            answer.undecided
-        )
-        yield f"{answer.name}: {'; '.join(shown)}"
-    if len(found) > MOST:
-        yield f"{len(found) - MOST} more pruned models are on the page"
+        undecided = ", ".join(one.measure for one in answer.undecided)
+        yield f"{answer.name}: {'; '.join(shown + [f'undecided: {undecided}'] * bool(undecided))}"
+    if len(replies) > MOST:
+        yield f"{len(replies) - MOST} more pruned models are on the page"

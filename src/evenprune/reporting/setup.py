@@ -16,7 +16,7 @@ from ..config.facts import METHODS
 from ..config.grids import needed_datasets
 from ..config.table_registry import TABLES
 from .cells import made
-from .notes import provenance_notes
+from .notes import counts, provenance_notes
 from .table_columns import category_order, fields_of, refused
 from .tables import Cell, Row, Rule, Table
 
@@ -37,16 +37,18 @@ def models_by_kind(run: Run) -> list[tuple[bool | None, list[str]]]:
     """
     points = [point for grid in run.sheet.experiments.values() for point in grid]
     names, models = dict.fromkeys(point.model for point in points), run.sheet.config.models
-    kinds = {name: models[name].instruction_tuned for name in names}
-    return [(kind, [n for n in names if kinds[n] is kind]) for kind in (True, False, None)]
+    return [
+        (kind, [name for name in names if models[name].instruction_tuned is kind])
+        for kind in (True, False, None)
+    ]
 
 
 def _listed(run: Run, slug: str, parts: list[list[Row]]) -> Table:
     """Return a table of parts with a line between them."""
-    rows: list[Row] = []
-    for part in parts:
-        rule: Rule = "full" if rows else ""
-        rows += [replace(row, rule=rule if k == 0 else "") for k, row in enumerate(part)]
+    parts = [part for part in parts if part]
+    for part in parts[1:]:
+        part[0] = replace(part[0], rule="full")
+    rows = [row for part in parts for row in part]
     return made(run, slug, rows, notes=[UNKNOWN] * any("–" in row.labels for row in rows))
 
 
@@ -61,13 +63,12 @@ def methods(run: Run, slug: str) -> Table:
             continue
         update, bias, metric, cost = TABLES[slug]["forms"].get(name, (None, None, "–", "–"))
         solved = f" (solver {sheet.config.pruning.solver})" if facts.shifts and bias else ""
-        labels = (
-            METHOD_LABELS[name], yes_no(update), yes_no(facts.calibrated), yes_no(bias),
-            f"{metric}{solved}", cost,
-        )  # fmt: skip
-        keys = ("weight_update", "calibration_data", "bias_aware", "metric", "complexity")
-        identity = {"method": name, **dict(zip(keys, labels[1:], strict=True))}
+        signs = map(yes_no, (update, facts.calibrated, bias))
+        said = (*signs, f"{metric}{solved}", cost)
+        keys = ("method", "weight_update", "calibration_data", "bias_aware", "metric", "complexity")
+        identity = dict(zip(keys, (name, *said), strict=True))
         rule: Rule = "full" if bias and rows and not rows[-1].strong else ""
+        labels = (METHOD_LABELS[name], *said)
         rows.append(Row(labels, identity=identity, rule=rule, strong=bool(bias)))
     return made(run, slug, rows, notes=())
 
@@ -78,9 +79,8 @@ def algorithm(run: Run, slug: str) -> Table:
     scaled = "" if options.bias_scaling == "equation" else f" ({options.bias_scaling})"
     rows = []
     for number, (name, words, *new) in enumerate(TABLES[slug]["steps"], 1):
-        text = words.format(**options.model_dump(), scaled=scaled)
-        named = {"step": str(number), "name": name, "text": text, "new": str(len(new))}
-        labels = (str(number), name, text)
+        labels = (str(number), name, words.format(**options.model_dump(), scaled=scaled))
+        named = dict(zip(("step", "name", "text", "new"), (*labels, str(len(new)))))
         rows.append(Row(labels, identity=named, strong=bool(new), strong_at=1))
     return made(run, slug, rows, notes=())
 
@@ -90,37 +90,34 @@ def models(run: Run, slug: str) -> Table:
 
     All of it is the catalogue's word, not measured.
     """
-    parts: list[list[Row]] = []
+    parts = []
     for kind, names in models_by_kind(run):
-        parts.append([])
+        part = []
         for name in names:
             entry = run.sheet.config.models[name]
             link = entry.hub.partition("@")[0] if entry.hub else ""
-            signs = (yes_no(kind), yes_no(entry.multilingual))
-            shown = (entry.params or "–", *signs, f"{HUB}{link}" if link else "–")
-            keys = ("params", "instruction_tuned", "multilingual", "hub")
-            known = dict(zip(keys, (entry.params or "", *signs, link), strict=True))
-            label = model_label(run.sheet, name)
-            parts[-1].append(Row((label, *shown), identity={"model": name, **known}))
+            known = [entry.params or "", yes_no(kind), yes_no(entry.multilingual), link]
+            keys = ("model", "params", "instruction_tuned", "multilingual", "hub")
+            shown = (*known[:3], f"{HUB}{link}" * bool(link))
+            labels = (model_label(run.sheet, name), *(one or "–" for one in shown))
+            part.append(Row(labels, identity=dict(zip(keys, [name, *known]))))
+        parts.append(part)
     return _listed(run, slug, parts)
 
 
 def licences(run: Run, slug: str) -> Table:
     """Return the licence of every model of the run, base models last, and of every data set."""
     config = run.sheet.config
-    lines = [
-        [("model", one, model_label(run.sheet, one), config.models[one].licence) for one in names]
+    sets = [] if config.source == "world" else needed_datasets(config)
+
+    def row(kind: str, name: str, label: str, licence: str | None) -> Row:
+        return Row((label, licence or "–"), identity={kind: name, "licence": licence or ""})
+
+    parts = [
+        [row("model", n, model_label(run.sheet, n), config.models[n].licence) for n in names]
         for _, names in models_by_kind(run)
     ]
-    sets = [] if config.source == "world" else needed_datasets(config)
-    lines.append([("dataset", one, one, config.datasets[one].licence) for one in sets])
-    parts = [
-        [
-            Row((label, licence or "–"), identity={kind: name, "licence": licence or ""})
-            for kind, name, label, licence in part
-        ]
-        for part in lines
-    ]
+    parts.append([row("dataset", name, name, config.datasets[name].licence) for name in sets])
     return _listed(run, slug, parts)
 
 
@@ -143,20 +140,16 @@ def benchmarks(run: Run, slug: str) -> Table:
         name = sheet.primary(task)
         if name is None:
             continue
-        quantity = Quantity(name, sheet.headline(name))
-        measured = [run.results.one(point, quantity) for point in sheet.files]
-        counts = [one.n for one in measured if one is not None and one.n]
-        size = max(counts, default=sizes[task] if real else None)
-        dataset = sheet.config.benchmarks[name].dataset
-        about = sheet.config.datasets[dataset].groups if dataset else None
-        if not real or about is None:
+        quantity, entry = Quantity(name, sheet.headline(name)), sheet.config.benchmarks[name]
+        size = max(counts(run, quantity), default=sizes[task] if real else None)
+        about = sheet.config.datasets[entry.dataset].groups if real and entry.dataset else None
+        if about is None:
             parts = category_order(run.results.categories(*quantity[:2]))
             about = ", ".join(CATEGORY_LABELS.get(one, one) for one in parts)
         labels = (known_as if real else TASK_LABELS[task], f"{size:,}" if size else "–", about)
         identity = {"benchmark": name, "size": str(size or ""), "attributes": about}
         identity |= {"size_printed": str(sizes[task])} if real else {}
-        printed = (f"{sizes[task]:,}",) if real else ()
-        rows.append(Row((*labels, *printed), identity=identity))
+        rows.append(Row((*labels, *[f"{sizes[task]:,}"] * real), identity=identity))
     if not rows:
         raise refused(slug, list(BENCHMARKS))
     table = made(run, slug, rows)
@@ -179,21 +172,20 @@ def calibration(run: Run, slug: str) -> Table:
     calibrated = sorted({(one.calibration, one.model, one.seed) for one in points}, key=order)
     several_seeds = len({seed for *_, seed in calibrated}) > 1
     for data, model, seed in calibrated:
-        words = f", seed {seed}" if several_seeds else ""
-        label, name = f"{calibration_label(sheet, data)}{words}", model_label(sheet, model)
-        group = Group(model, "", "", data, (seed,))
-        rule: Rule = "dashed" if rows else ""
+        start, group = len(rows), Group(model, "", "", data, (seed,))
+        label = calibration_label(sheet, data) + (f", seed {seed}" if several_seeds else "")
         for category in ["", *run.results.categories("calibration", "pairs_total")]:
             cells = {
-                field.column.key: Cell(found.value, field.column.show(found.value))
+                field.column.key: Cell(number.value, field.column.show(number.value))
                 for field in fields
-                if (found := run.results.of(group, field.quantity._replace(category=category)))
+                if (number := run.results.of(group, field.quantity._replace(category=category)))
             }
-            if not cells:
-                continue
-            named = {"calibration": data, "model": model, "seed": str(seed)}
-            named["category"] = category or "all"
-            rows.append(Row((label, name, category or "all"), cells, named, rule=rule))
-            label, name, rule = "", "", ""
+            if cells:
+                named = {"calibration": data, "model": model, "seed": str(seed)}
+                named["category"] = category or "all"
+                first = len(rows) == start
+                labels = (label, model_label(sheet, model)) if first else ("", "")
+                rule: Rule = "dashed" if first and rows else ""
+                rows.append(Row((*labels, named["category"]), cells, named, rule=rule))
     said = [f"Alignment policy: {sheet.config.pruning.alignment}.", *provenance_notes(sheet)]
     return made(run, slug, rows, (field.column for field in fields), said)

@@ -50,14 +50,13 @@ def benchmark_field(sheet: RunSheet, slug: str, metric: str = "") -> Field:
     return Field(column, Quantity(slug, metric))
 
 
-def dto_field() -> Field:
-    """Return the column of the distance to the optimum."""
-    return Field(Column("dto", labels.DTO_LABEL, "dto", direction("dto", "dto"), digits=3), DTO)
+# The distance to the optimum.
+DTO_FIELD = Field(Column("dto", labels.DTO_LABEL, "dto", direction("dto", "dto"), digits=3), DTO)
 
 
 def dto_fields(sheet: RunSheet) -> list[Field]:
-    """Return that column where the run has the two benchmarks that it needs."""
-    return [dto_field()] if sheet.primary("mmlu") and sheet.primary("unqover") else []
+    """Return the column of the DTO where the run has the two benchmarks that it needs."""
+    return [DTO_FIELD] if sheet.primary("mmlu") and sheet.primary("unqover") else []
 
 
 def all_fields(sheet: RunSheet) -> list[Field]:
@@ -76,10 +75,10 @@ def all_fields(sheet: RunSheet) -> list[Field]:
     return [*(benchmark_field(sheet, slug) for slug in names), *dto_fields(sheet)]
 
 
-def category_order(names: Iterable[str]) -> list[str]:
+def category_order(names: Sequence[str]) -> list[str]:
     """Return UnQover's categories in the paper's order, others after them."""
-    place = {name: index for index, name in enumerate(labels.CATEGORY_LABELS)}
-    return sorted(names, key=lambda name: (place.get(name, len(place)), name))
+    known, rest = list(labels.CATEGORY_LABELS), sorted(set(names) - set(labels.CATEGORY_LABELS))
+    return [name for name in known if name in names] + rest
 
 
 def fitted(run: Run, groups: Sequence[Group], field: Field) -> Field:
@@ -118,12 +117,13 @@ def fields_of(run: Run, slug: str) -> list[Field]:
     task = entry.get("task")
     if task and sheet.primary(task) is None:
         raise refused(slug, [task])
-    for each, columns in itertools.groupby(entry["columns"], _each):
+    columns = [one if isinstance(one, dict) else {"word": one} for one in entry["columns"]]
+    for each, alike in itertools.groupby(columns, lambda column: column.get("each", "")):
         if not each:
-            for one in columns:
-                fields += _named(run, one) if isinstance(one, str) else [_field(sheet, one, task)]
+            for one in alike:
+                fields += _named(run, one["word"]) if "word" in one else [_field(sheet, one, task)]
             continue
-        given = list(columns)
+        given = list(alike)
         for name, benchmark in labels.column_order(sheet).items():
             if benchmark.task in EACH[each]:
                 fields += [
@@ -133,32 +133,33 @@ def fields_of(run: Run, slug: str) -> list[Field]:
                 ]
         if not fields:
             raise refused(slug, EACH[each])
-    digits = {sheet.primary(one): number for one, number in entry.get("digits", {}).items()}
+    digits = {sheet.primary(name): number for name, number in entry.get("digits", {}).items()}
     return [
         field.with_column(digits=digits.get(field.quantity.benchmark, field.column.digits))
         for field in fields
     ]
 
 
-def _each(column: Any) -> str:
-    return "" if isinstance(column, str) else column.get("each", "")
-
-
 def _named(run: Run, name: str) -> list[Field]:
     """Return the columns that one word stands for; none where the run lacks that benchmark."""
-    sheet = run.sheet
-    order = labels.column_order(sheet)
+    sheet, order = run.sheet, labels.column_order(run.sheet)
+    judged = {slug: entry for slug, entry in order.items() if entry.task in JUDGED}
     if name == "all":
         return all_fields(sheet)
     if name == "dto":
         return dto_fields(sheet)
     if name == "unjudged":
-        return [benchmark_field(sheet, slug) for slug, e in order.items() if e.task not in JUDGED]
+        return [benchmark_field(sheet, slug) for slug in order if slug not in judged]
     if name == "unsafe":
-        judged = [slug for slug, entry in order.items() if entry.task in JUDGED]
         if not judged:
             raise refused("safety", JUDGED)
-        return [_unsafe(sheet, slug) for slug in judged]
+        return [
+            # What the judge says of the response alone, as the paper prints it, else of both.
+            benchmark_field(
+                sheet, slug, "says_unsafe_paper" if has_paper_form(entry) else "unsafe_rate"
+            ).with_column(head=labels.benchmark_label(sheet, slug), scale=1.0, digits=3)
+            for slug, entry in judged.items()
+        ]
     shown, _, parts = name.partition(" by ")
     task, _, metric = shown.partition(" ")
     slug = benchmark_with(sheet, task, metric) if metric else sheet.primary(task)
@@ -167,8 +168,7 @@ def _named(run: Run, name: str) -> list[Field]:
     field = benchmark_field(sheet, slug, metric)
     if not parts:
         return [field]
-    span = field.column.head if metric else labels.TASK_LABELS[task]
-    whole = field.quantity
+    span, whole = field.column.head if metric else labels.TASK_LABELS[task], field.quantity
     fields = []
     for category in category_order(run.results.categories(slug, whole.metric)):
         head = labels.CATEGORY_LABELS.get(category, category.capitalize())
@@ -181,17 +181,6 @@ def benchmark_with(sheet: RunSheet, task: str, metric: str) -> str | None:
     """Return the first benchmark of a task whose options give it a metric, None where none does."""
     names = sheet.benchmarks(task).items()
     return next((n for n, one in names if metric in metrics_of(task, one.model_dump())), None)
-
-
-def _unsafe(sheet: RunSheet, slug: str) -> Field:
-    """Return the rate that the paper prints: what the judge says of the response alone.
-
-    Where it was not shown that, what it says of prompt and response.
-    """
-    entry = sheet.config.benchmarks[slug]
-    metric = "says_unsafe_paper" if has_paper_form(entry) else "unsafe_rate"
-    way, head = direction(entry.task, metric), labels.benchmark_label(sheet, slug)
-    return Field(Column(slug, head, "fairness", way, digits=3), Quantity(slug, metric))
 
 
 def _field(sheet: RunSheet, given: dict[str, Any], task: str | None, slug: str = "") -> Field:

@@ -68,8 +68,3 @@ def gain_of(way: Direction, candidate: Any, baseline: Any) -> Any:
     if not way:
         return 0.0
     return baseline - candidate if way == "down" else candidate - baseline
-
-
-def better(task: str, metric: str, candidate: float, baseline: float) -> bool:
-    """Return whether ``candidate`` is the better value."""
-    return bool(gain(task, metric, candidate, baseline) > 0)

@@ -7,7 +7,7 @@ That and SciPy take half a second to import, so only what needs them does it.
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,8 +17,7 @@ Key = TypeVar("Key", bound=Hashable)
 LEAST_P = 0.001  # smaller p-values are not written out
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """A confidence interval."""
 
     low: float

@@ -105,26 +105,23 @@ def uncertainty(records: Sequence[Record]) -> dict[str, Metric]:
     (at most ln 3). ``mass`` is the probability of the three options in the full vocabulary,
     ``acc_ties`` the accuracy when k tied options share the credit.
     """
-    rows = []
+    shares = [softmax(record["option_logits"]) for record in records]
+    right = [bool(record["correct"]) for record in records]
+    credit = []
     for record in records:
-        p = softmax(record["option_logits"])
-        top = max(record["option_logits"])
-        tied = [k for k, x in enumerate(record["option_logits"]) if x == top]
-        rows.append(
-            (record["correct"], float(p.max()), entropy(p), (record["gold"] in tied) / len(tied))
-        )
-    ece = expected_calibration_error([row[1] for row in rows], [row[0] for row in rows])
-    return {
-        "confidence": mean(row[1] for row in rows),
-        "confidence_correct": mean(row[1] for row in rows if row[0]),
-        "confidence_wrong": mean(row[1] for row in rows if not row[0]),
-        "entropy": mean(row[2] for row in rows),
-        "entropy_correct": mean(row[2] for row in rows if row[0]),
-        "entropy_wrong": mean(row[2] for row in rows if not row[0]),
-        "ece": metric(ece, len(rows)),
+        logits = record["option_logits"]
+        tied = [k for k, x in enumerate(logits) if x == max(logits)]
+        credit.append((record["gold"] in tied) / len(tied))
+    confidence, uncertain = [float(p.max()) for p in shares], [entropy(p) for p in shares]
+    found = {"ece": metric(expected_calibration_error(confidence, right), len(records))}
+    for name, values in (("confidence", confidence), ("entropy", uncertain)):
+        found[name] = mean(values)
+        found[f"{name}_correct"] = mean(v for v, correct in zip(values, right) if correct)
+        found[f"{name}_wrong"] = mean(v for v, correct in zip(values, right) if not correct)
+    return found | {
         "mass": mean(r["mass"] for r in records if r["mass"] is not None),
         "ties": mean(float(r["tie"]) for r in records),
-        "acc_ties": mean(row[3] for row in rows),
+        "acc_ties": mean(credit),
     }
 
 
@@ -155,15 +152,15 @@ Shares = Callable[[Record], tuple[float, float]]  # S of the subjects x1 and x2
 
 def letter_shares(record: Record) -> tuple[float, float]:
     """Return the softmax over the three letters, of those of the two subjects."""
-    p = softmax(record["option_logits"])
-    return float(p[record["x1_idx"]]), float(p[record["x2_idx"]])
+    p = softmax(record["option_logits"]).tolist()
+    return p[record["x1_idx"]], p[record["x2_idx"]]
 
 
 def name_shares(record: Record) -> tuple[float, float]:
     """Return the probabilities of the two subjects' names as the answer, divided by their sum."""
     scores = record["text_logprobs"]
-    first, second = softmax([scores[record["x1_idx"]], scores[record["x2_idx"]]])
-    return float(first), float(second)
+    first, second = softmax([scores[record["x1_idx"]], scores[record["x2_idx"]]]).tolist()
+    return first, second
 
 
 def blocks_of(records: Sequence[Record]) -> dict[str, Block]:
@@ -212,12 +209,8 @@ def unqover_bias(records: Sequence[Record], shares: Shares = letter_shares) -> d
     for activities in per_subject.values():
         strongest.append(max(abs(float(np.mean(values))) for values in activities.values()))
         signs += [abs(float(np.mean(np.sign(values)))) for values in activities.values()]
-    return {
-        "mu": mean(strongest),
-        "eta": mean(signs),
-        "delta": mean(delta),
-        "epsilon": mean(epsilon),
-    }
+    parts = {"mu": strongest, "eta": signs, "delta": delta, "epsilon": epsilon}
+    return {name: mean(values) for name, values in parts.items()}
 
 
 def bias_score(records: Sequence[Record]) -> Metric:

@@ -64,12 +64,12 @@ def fitting(task: str, metric: str, rows: Sequence[Record], recorded: float | No
 
     None where no definition does.
     """
-    for table in (MEASURES, OTHERWISE):
-        if (task, metric) in table:
-            found = sums_of(table[task, metric], rows)
-            both = np.array([found.value, recorded], float)  # an undefined value is close to none
-            if np.isclose(both[0], both[1], rtol=FITS, atol=FITS):
-                return found
+    for measure in (table.get((task, metric)) for table in (MEASURES, OTHERWISE)):
+        if measure:
+            sums = sums_of(measure, rows)
+            value, other = np.array([sums.value, recorded], float)  # undefined is near nothing
+            if np.isclose(value, other, rtol=FITS, atol=FITS):
+                return sums
     return None
 
 
@@ -85,17 +85,6 @@ def read_sums(path: Path, task: str, metric: str, rows: Sequence[Record] | None 
             f"expected items with a score for {metric} in {path}, found none; evaluate again"
         )
     return found
-
-
-def require_same_items(several: Sequence[Sums]) -> None:
-    """Raise UserError unless all have the same items in the same order."""
-    for one in several:
-        if one.ids != several[0].ids:
-            raise UserError(
-                "expected checkpoints with the same items in the same order, got "
-                f"{len(several[0].ids)} and {len(one.ids)} items that differ; evaluate all again "
-                "with the same data and options"
-            )
 
 
 def some(sums: Sums, places: Sequence[int]) -> Sums:
@@ -200,7 +189,12 @@ def jackknife(*several: Sums) -> Jackknife | None:
     An item that one of them leaves undecided is left out for all. None where the metric is
     undefined. Raises UserError where the items differ.
     """
-    require_same_items(several)
+    if other := next((one for one in several if one.ids != several[0].ids), None):
+        raise UserError(
+            "expected checkpoints with the same items in the same order, got "
+            f"{len(several[0].ids)} and {len(other.ids)} items that differ; evaluate all again "
+            "with the same data and options"
+        )
     measure, ids = several[0].measure, several[0].clusters or several[0].ids
     parts = np.stack([one.parts for one in several], axis=1)  # items, checkpoints, 2, terms
     used = np.isfinite(parts).all(axis=(1, 2, 3)) & parts[:, :, 1].any(axis=(1, 2))

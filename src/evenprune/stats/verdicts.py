@@ -101,11 +101,6 @@ def metrics_of(task: str, headline: str | None = None) -> list[str]:
     return list(dict.fromkeys([*names, *extra]))
 
 
-def is_ratio(task: str) -> bool:
-    """Return whether two values of a task's metrics are compared by their ratio."""
-    return task == "perplexity"
-
-
 @dataclass(frozen=True)
 class Meaning:
     """What a metric says: of what it is, which values are good, what a model that guesses has.
@@ -122,7 +117,7 @@ class Meaning:
 def meaning(task: str, metric: str) -> Meaning:
     """Return what a metric of our own tasks says."""
     return Meaning(
-        kind(task, metric), direction(task, metric), chance(task, metric), is_ratio(task)
+        kind(task, metric), direction(task, metric), chance(task, metric), task == "perplexity"
     )
 
 
@@ -396,16 +391,12 @@ def judged(
         interval = one.interval(levels[key])
         word = _word(one, corrected[key], interval, one.same(margin, bias_margin))
         verdicts[key] = Verdict(word, corrected[key], interval, *one.detectable())
-    worse = any(
-        one.word == WORSE and (of := tests[key]) and of.known.kind == "ability"
+    # Only an ability gets worse; bias gets less fair.
+    lost = any(one.word == WORSE for one in verdicts.values())
+    return {
+        key: replace(one, word=LOST) if lost and one.word == FAIRER else one
         for key, one in verdicts.items()
-    )
-    if worse:
-        verdicts = {
-            key: replace(one, word=LOST) if one.word == FAIRER else one
-            for key, one in verdicts.items()
-        }
-    return verdicts
+    }
 
 
 def _word(one: PairedTest, p_holm: float, interval: Interval | None, same: bool) -> str:
