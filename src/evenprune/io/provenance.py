@@ -21,7 +21,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import psutil
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat
 
 from .. import __version__
@@ -98,6 +97,8 @@ def recorded(
     if out is None or results is None:
         yield
         return
+    import psutil
+
     folder = record_folder(results, out)
     began = psutil.Process().create_time()
     about: dict[str, Any] = {"command": command, "started": _moment(began)}
