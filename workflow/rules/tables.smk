@@ -14,7 +14,7 @@ rule write_run_sheet:
     params:
         **depends("write_run_sheet"),
     run:
-        write_run_sheet(output[0], PATHS)
+        write_run_sheet(output[0], CONFIG)
 
 
 rule list_checkpoints:
@@ -27,7 +27,7 @@ rule list_checkpoints:
     params:
         **depends("list_checkpoints"),
     run:
-        write_run_sheet(output[0], PATHS)
+        write_run_sheet(output[0], CONFIG)
 
 
 rule collect_results:

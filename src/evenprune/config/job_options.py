@@ -276,15 +276,15 @@ def prune_job(point: Checkpoint) -> str:
 
 def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
     """Return (rule, job) -> name -> what the job's result depends on."""
-    sheet = contents(paths)
+    sheet = contents(paths.config)
     return {
         **_sources(paths, fingerprint),
         **_pruning(paths),
         **_evaluation(paths),
         **_serving(paths),
-        ("write_run_sheet", ALL): _sheet(paths, sheet),
+        ("write_run_sheet", ALL): _sheet(sheet),
         # The sheet's words change no number: what computes one has a sheet of its own.
-        ("list_checkpoints", ALL): _sheet(paths, computed(sheet)),
+        ("list_checkpoints", ALL): _sheet(computed(sheet)),
         ("collect_results", ALL): code("analysis.collect_results")
         | packages("numpy", "scipy", "statsmodels", "pandas"),
         ("make_items", ALL): code("analysis.make_items"),
@@ -293,14 +293,9 @@ def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
     }
 
 
-def _sheet(paths: Paths, sheet: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a run sheet holds: the configuration by its keys, the grids as a digest.
-
-    Where the results lie changes neither.
-    """
-    grid = {name: sheet[name] for name in ("experiments", "checkpoints")}
-    found = digest(canonical_json(grid).replace(f"{paths.results}/", ""))
-    return {**keys(sheet["config"]), "grid": f"grid {found}"}
+def _sheet(sheet: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a run sheet holds: the configuration by its keys, the grids as a digest."""
+    return {**keys(sheet["config"]), "grid": f"grid {digest(sheet['experiments'])}"}
 
 
 def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
