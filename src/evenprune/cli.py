@@ -42,9 +42,7 @@ A whole run:
       evenprune prefetch --configfile config/paper.yaml
   explain         say where one number of a table comes from, and check it
       evenprune explain main --cell smollm2-135m/debias-sparsegpt/2of4/ss/unqover
-This machine:
-  gpu-check       try this program on a GPU, and report what was found
-      evenprune gpu-check --out REPORT
+This shell:
   completion      write the completion script of bash or zsh
       evenprune completion bash"""
 _ROOMS = {
@@ -55,7 +53,6 @@ _ROOMS = {
     "data": ("prefetch", "fetch-dataset", "fetch-model", "build-calibration"),
     "analysis": ("collect-results", "make-items"),
     "reporting": ("explain", "make-tables", "make-paper", "say-results"),
-    "hardware": ("gpu-check",),
     "evaluation": ("evaluate-checkpoint",),
 }
 # All subcommands: for people, and steps of the workflow, which its rules call.
