@@ -50,7 +50,7 @@ _ROOMS = {
     "comparison": ("evaluate", "compare"),
     "serving": ("export-sparse24", "benchmark-serving"),
     "config": ("plan",),
-    "data": ("prefetch", "fetch-dataset", "fetch-model", "build-calibration"),
+    "data": ("prefetch", "fetch-source", "build-calibration"),
     "analysis": ("collect-results", "make-items"),
     "reporting": ("explain", "make-tables", "make-paper", "say-results"),
     "evaluation": ("evaluate-checkpoint",),

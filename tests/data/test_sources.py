@@ -231,18 +231,29 @@ def test_commands_prefetch_fetch_and_refuse(tmp_path, server, monkeypatch, capsy
     out = tmp_path / "record.json"
 
     def fetch(kind, name, entry, *more):
-        spec = json.dumps({"entry": entry, "fingerprint": "x"})
-        words = ["--name", name, "--spec", spec, "--lock", lock, "--out", str(out), *more]
+        words = [
+            "--kind",
+            kind,
+            "--name",
+            name,
+            "--entry",
+            json.dumps(entry),
+            "--lock",
+            lock,
+            "--out",
+            str(out),
+            *more,
+        ]
         return main([f"fetch-{kind}", *words])
 
-    assert fetch("model", "m", {"hub": "org/model"}) == 0
+    assert fetch("models", "m", {"hub": "org/model"}) == 0
     first = out.read_bytes()
-    assert fetch("model", "m", {"hub": "org/model"}) == 0
+    assert fetch("models", "m", {"hub": "org/model"}) == 0
     assert out.read_bytes() == first
-    assert fetch("dataset", "tinystories", STORIES, "--cache", str(tmp_path / "converted")) == 0
+    assert fetch("data", "tinystories", STORIES, "--cache", str(tmp_path / "converted")) == 0
     shutil.rmtree(tmp_path / "cache")
     out.unlink()
-    assert fetch("model", "m", {"hub": "org/model"}) == 2
+    assert fetch("models", "m", {"hub": "org/model"}) == 2
     assert "HF_HUB_OFFLINE" in capsys.readouterr().err
     assert not out.exists()
 

@@ -17,10 +17,9 @@ from ..io.errors import UserError
 from ..models.loading import weight_files
 from ..models.trust import FLAG, trusting_folders
 from .hub import snapshot
-from .lock import read_lock
+from .lock import LOCK, read_lock
 from .packages import gguf_folder
 from .source_files import split_ref
-from .source_flags import LOCK
 from .sources import is_gguf, resolve_model
 
 

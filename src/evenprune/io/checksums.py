@@ -163,8 +163,8 @@ def compare_files(
 def source_folder(path: Path | str) -> Path:
     """Return the folder that ``path`` stands for, its files being those of the record.
 
-    ``path`` is a folder, or the record (JSON with the key ``folder``) that fetch-dataset
-    and fetch-model write; one with ``file`` stands for that file. Raises UserError for a record
+    ``path`` is a folder, or the record (JSON with the key ``folder``) that fetch-source
+    writes; one with ``file`` stands for that file. Raises UserError for a record
     without checksums, and for a file that was changed, added or removed since the record was
     written.
     """
@@ -225,7 +225,7 @@ class RecordedFile(BaseModel):
 
 
 class SourceRecord(BaseModel):
-    """What fetch-dataset and fetch-model write, as far as it is read here."""
+    """What fetch-source writes, as far as it is read here."""
 
     model_config = ConfigDict(strict=True)
 
