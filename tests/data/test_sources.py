@@ -231,20 +231,8 @@ def test_commands_prefetch_fetch_and_refuse(tmp_path, server, monkeypatch, capsy
     out = tmp_path / "record.json"
 
     def fetch(kind, name, entry, *more):
-        words = [
-            "--kind",
-            kind,
-            "--name",
-            name,
-            "--entry",
-            json.dumps(entry),
-            "--lock",
-            lock,
-            "--out",
-            str(out),
-            *more,
-        ]
-        return main([f"fetch-{kind}", *words])
+        words = ["--kind", kind, "--name", name, "--entry", json.dumps(entry), *more]
+        return main(["fetch-source", *words, "--lock", lock, "--out", str(out)])
 
     assert fetch("models", "m", {"hub": "org/model"}) == 0
     first = out.read_bytes()

@@ -46,14 +46,14 @@ rule build_calibration:
     resources:
         **needs(8000, 60),
     params:
-        # code, packages; pairs_source, n_texts and the other keys of a calibration
+        # code, packages; pairs, n_texts and the other keys of a calibration
         **depends("build_calibration", "{model}/{calibration}"),
-        texts=given("--texts-data", "texts"),
+        texts_data=given("--texts-data", "texts"),
         folder=subpath(output[0], parent=True),
         trust=trust,
     shell:
         "python -m evenprune.steps build-calibration --model {input.model}"
-        " --pairs-data {input.pairs} {params.texts} {params.flags} {params.trust}"
+        " --pairs-data {input.pairs} {params.texts_data} {params.flags} {params.trust}"
         " --seed {wildcards.seed} --out {params.folder} >{log} 2>&1"
 
 

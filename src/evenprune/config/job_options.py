@@ -138,12 +138,8 @@ def calibration_options(config: Config, calibration: str) -> dict[str, Any]:
     """Return the options of ``build-calibration`` by name; texts' own where it has texts."""
     entry = config.calibrations[calibration]
     return {
-        "categories": entry.categories,
-        **({"texts_source": entry.texts} if entry.texts else {}),
-        **({"n_texts": entry.n_texts, "max_tokens": entry.max_tokens} if entry.texts else {}),
-        "pair_tokens": entry.pair_tokens,
+        **entry.model_dump(exclude=set() if entry.texts else {"n_texts", "max_tokens"}),
         "alignment": grids.alignment(config, calibration),
-        "control": entry.control,
         "counterfactuals": entry.counterfactuals or None,
     }
 
@@ -314,9 +310,7 @@ def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
         found["fetch_source", f"{kind}/{name}"] = params
     for model, name in {key[:2] for key in grids.calibrated(paths.checkpoints)}:
         options = calibration_options(config, name)
-        pairs = " ".join(config.calibrations[name].pairs)
         found["build_calibration", f"{model}/{name}"] = {
-            "pairs_source": f"--pairs-source {pairs}",
             **flags(options | own_bos(config, model)),
             **code("data.build_calibration"),
             **packages("transformers", "tokenizers"),
