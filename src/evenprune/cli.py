@@ -67,8 +67,6 @@ COMMANDS: Commands = {
 PEOPLE: Commands = {
     name: COMMANDS[name] for name in re.findall(r"^ {6}evenprune (\S+)", OVERVIEW, re.MULTILINE)
 }
-# What only looks.
-NO_STEPS = ("plan", "completion", "say-results")
 
 
 def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int:
@@ -276,17 +274,12 @@ def _add_quiet(parser: argparse.ArgumentParser) -> None:
 
 def _step(name: str, options: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
     """Return what records a step of the workflow; it does nothing for other commands."""
-    out = options.get("out") or options.get("out_prefix")
-    if name in NO_STEPS or not isinstance(out, str | Path):
+    out = options.get("out")
+    if not isinstance(out, str | Path):
         return contextlib.nullcontext()
     from .io.provenance import recorded
 
-    def said() -> str:
-        from .config.headlines import headline
-
-        return headline(name, Path(out))
-
-    return recorded(name, out, options.get("device"), said)
+    return recorded(name, out, options.get("device"))
 
 
 def _is_given(name: object, values: Iterable[Any]) -> bool:
