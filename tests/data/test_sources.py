@@ -203,9 +203,9 @@ def test_every_hub_entry_of_the_catalogue_has_a_converter_for_its_parts(repo):
         given += [package_parts(name, entry)] if (entry or {}).get("package") else []
         for parts in filter(None, given):
             # A converter asks for its parts by name: a missing one is a KeyError.
-            tables = {part.name: MagicMock(**{"require.return_value": iter(())}) for part in parts}
+            tables = {part.name: MagicMock(**{"__iter__.return_value": iter(())}) for part in parts}
             CONVERTERS[name](tables)
-            assert all(table.require.called for table in tables.values()), name
+            assert all(table.__iter__.called for table in tables.values()), name
 
 
 def test_commands_prefetch_fetch_and_refuse(tmp_path, server, monkeypatch, capsys):
