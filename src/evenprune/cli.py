@@ -42,9 +42,7 @@ A whole run:
       evenprune prefetch --configfile config/paper.yaml
   explain         say where one number of a table comes from, and check it
       evenprune explain main --cell smollm2-135m/debias-sparsegpt/2of4/ss/unqover
-This shell:
-  completion      write the completion script of bash or zsh
-      evenprune completion bash"""
+Completion in bash and zsh: eval "$(register-python-argcomplete evenprune)"."""
 _ROOMS = {
     "pruning": ("prune", "check", "compare-masks"),
     "comparison": ("evaluate", "compare"),
@@ -57,12 +55,7 @@ _ROOMS = {
 }
 # All subcommands: for people, and steps of the workflow, which its rules call.
 COMMANDS: Commands = {
-    "completion": ".completion",
-    **{
-        name: f".{room}.{name.replace('-', '_')}"
-        for room, names in _ROOMS.items()
-        for name in names
-    },
+    name: f".{room}.{name.replace('-', '_')}" for room, names in _ROOMS.items() for name in names
 }
 PEOPLE: Commands = {
     name: COMMANDS[name] for name in re.findall(r"^ {6}evenprune (\S+)", OVERVIEW, re.MULTILINE)
@@ -189,9 +182,9 @@ def _run(argv: list[str], commands: Commands) -> int:
     asked = next((word for word in words if not word.startswith("-")), None)
     parser, steps = _parser(commands, [one for one in commands if one == asked])
     if completing:
-        from .completion import complete
+        import argcomplete
 
-        complete(parser)
+        argcomplete.autocomplete(parser)
     if asked in steps:
         _check_options(steps[asked], asked, argv[argv.index(asked) + 1 :])
     if not argv:
