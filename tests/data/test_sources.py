@@ -80,7 +80,7 @@ def get_model(lock, /, **entry):
 
 
 def fetch_model(lock):
-    return sources.resolve_model("m", {"hub": "org/model"}, mirror=None, lock_path=lock)
+    return sources.resolve_source("models", "m", {"hub": "org/model"}, mirror=None, lock_path=lock)
 
 
 def test_prefetch_pins_commit_and_checksums_then_works_offline(server, lock, monkeypatch):
@@ -125,7 +125,7 @@ def test_a_gated_repository_is_one_sentence_without_the_token(server, lock, caps
 def stored_stories(lock, tmp_path, name="tinystories", entry=STORIES):
     options = {"mirror": None, "lock_path": lock}
     prefetch([("data", name, entry)], **options)
-    return sources.resolve_dataset(name, entry, cache=tmp_path / "converted", **options)
+    return sources.resolve_source("data", name, entry, cache=tmp_path / "converted", **options)
 
 
 def test_data_set_is_pinned_converted_and_read(server, lock, tmp_path, monkeypatch):
@@ -185,15 +185,20 @@ def test_the_mirror_is_tried_first_and_a_changed_file_is_noticed(tmp_path, lock)
         (model / name).write_bytes(MODEL[name])
     entry = {"hub": {"repo": "org/x", "parts": {"validation": {"files": ["*"]}}}}
     options = {"mirror": mirror, "lock_path": lock, "cache": tmp_path / "cache"}
-    record = sources.resolve_dataset("tinystories", entry, **options)
+    record = sources.resolve_source("data", "tinystories", entry, **options)
     assert record["origin"] == "mirror"
     assert list(record["files"]) == ["stories_1000.jsonl"]
     mark = sources.fingerprint("data", "tinystories", entry, mirror, str(lock))
     file.write_text('{"id": 0, "text": "two"}\n')
-    assert sources.resolve_dataset("tinystories", entry, **options)["files"] != record["files"]
+    assert (
+        sources.resolve_source("data", "tinystories", entry, **options)["files"] != record["files"]
+    )
     assert sources.fingerprint("data", "tinystories", entry, mirror, str(lock)) != mark
     (Path(mirror) / "world.json").write_text("{}")
-    assert sources.resolve_model("m", {}, mirror=mirror, lock_path=lock)["origin"] == "world"
+    assert (
+        sources.resolve_source("models", "m", {}, mirror=mirror, lock_path=lock)["origin"]
+        == "world"
+    )
 
 
 def test_every_hub_entry_of_the_catalogue_has_a_converter_for_its_parts(repo):

@@ -11,7 +11,7 @@ from ..io.errors import UserError, nearest
 from ..io.files import digest, read_json
 from . import build_calibration
 from .packages import cache_path
-from .sources import resolve_dataset, resolve_model
+from .sources import resolve_source
 
 # Files of pairs and of texts, None where there are no texts.
 Calibrated = tuple[Path, Path | None]
@@ -26,7 +26,7 @@ def catalogue_model(name: str) -> Path | None:
     if name not in config.models or config.models[name].world:
         return None
     entry = config.models[name].model_dump()
-    found = resolve_model(name, entry, mirror=config.mirror, lock_path=config.lock)
+    found = resolve_source("models", name, entry, mirror=config.mirror, lock_path=config.lock)
     return Path(found["folder"])
 
 
@@ -39,13 +39,8 @@ def similar_models(text: str) -> str:
 
 def dataset_folder(config: Config, name: str) -> Path:
     """Return the folder or file of a data set of a configuration; UserError where it is nowhere."""
-    record = resolve_dataset(
-        name,
-        config.datasets[name].model_dump(),
-        mirror=config.mirror,
-        lock_path=config.lock,
-        cache=cache_path("sources", "hub"),
-    )
+    entry = config.datasets[name].model_dump()
+    record = resolve_source("data", name, entry, mirror=config.mirror, lock_path=config.lock)
     folder = Path(record["folder"])
     return folder / record["file"] if "file" in record else folder
 

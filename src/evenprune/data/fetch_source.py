@@ -16,7 +16,7 @@ from ..io.files import write_json
 from ..io.outputs import check_file, check_ours
 from ..io.reading import parse_json
 from .lock import LOCK
-from .sources import local_source, resolve_dataset, resolve_model, within_mirror
+from .sources import local_source, resolve_source, within_mirror
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,8 +55,5 @@ def fetch_source(
     mirrors = read_mirrors(mirror_file) if mirror_file else list(mirror or ())
     check_file(out, [lock, mirror_file, local_source(kind, name, found, mirrors)])
     check_ours(out, ("folder", "files"))
-    if kind == "data":
-        record = resolve_dataset(name, found, mirror=mirrors, lock_path=lock, cache=cache)
-    else:
-        record = resolve_model(name, found, mirror=mirrors, lock_path=lock)
+    record = resolve_source(kind, name, found, mirror=mirrors, lock_path=lock, cache=cache)
     write_json(out, within_mirror(record, mirrors, mirror_file, out) if mirror_file else record)

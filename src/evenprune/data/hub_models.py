@@ -20,7 +20,7 @@ from .hub import snapshot
 from .lock import LOCK, read_lock
 from .packages import gguf_folder
 from .source_files import split_ref
-from .sources import is_gguf, resolve_model
+from .sources import is_gguf, resolve_source
 
 
 @contextlib.contextmanager
@@ -68,7 +68,7 @@ def hub_model(key: str, lock: Path | str, trust: bool) -> tuple[Path, str]:
     """
     entry = {"hub": key, FLAG: trust}
     if key in read_lock(lock):
-        record = resolve_model(key, entry, mirror=None, lock_path=lock)
+        record = resolve_source("models", key, entry, mirror=None, lock_path=lock)
         return Path(record["folder"]), str(record["revision"])
     repo, ref = split_ref(key)
     folder, _ = snapshot(repo, "model", ref or "main", model_patterns(entry))

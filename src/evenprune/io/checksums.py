@@ -22,18 +22,22 @@ from typing import Annotated, Any, Literal, TypeGuard
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from .errors import UserError
-from .files import canonical_json, read_json, user_cache, write_json, write_text
-from .progress import Progress
+from .files import (
+    canonical_json,
+    read_json,
+    sha256_file,
+    user_cache,
+    write_json,
+    write_text,
+)
 from .reading import reading
 
 Kind = Literal["data", "models"]
 
 # Files below this are read again each time: that takes no longer than to look them up.
 SMALL = 2**20
-LARGE = 2**26  # from here on hashing reports its progress
 # A file changed so shortly before it was hashed may change again without another time of change.
 SETTLED = 2.0
-CHUNK = 2**22
 SHA256 = re.compile(r"[0-9a-f]{64}")
 # What a model folder needs: no pickles, no second copy of the weights (consolidated*.safetensors).
 MODEL_FILES = ("model*.safetensors", "*.json", "tokenizer.*", "*.model", "*.txt", "*.jinja")
@@ -43,17 +47,6 @@ CODE_FILES = ("*.py",)
 def _signature(path: Path) -> list[int]:
     found = path.stat()
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
-
-
-def _hash(path: Path, size: int) -> str:
-    progress = Progress(size >> 20, f"checksum of {path.name} (MiB)") if size >= LARGE else None
-    state = hashlib.sha256()
-    with open(path, "rb", buffering=0) as handle:
-        while chunk := handle.read(CHUNK):
-            state.update(chunk)
-            if progress:
-                progress.update(len(chunk) >> 20)
-    return state.hexdigest()
 
 
 def sha256_cached(path: Path | str, verify: bool = False) -> str:
@@ -68,7 +61,7 @@ def sha256_cached(path: Path | str, verify: bool = False) -> str:
 def _sha256(file: Path, verify: bool) -> str:
     before, root = _signature(file), user_cache()
     if before[0] < SMALL or root is None:
-        return _hash(file, before[0])
+        return sha256_file(file)
     state = {"path": str(file.resolve()), "signature": before}
     name = hashlib.sha256(os.fsencode(str(state["path"]))).hexdigest()[:32]
     entry = root / f"sha256/{name}.json"
@@ -78,7 +71,7 @@ def _sha256(file: Path, verify: bool) -> str:
             if kept == {**state, "sha256": kept["sha256"]} and is_sha256(kept["sha256"]):
                 return str(kept["sha256"])
     start = time.time()
-    found = _hash(file, before[0])
+    found = sha256_file(file)
     if _signature(file) == before and start - before[2] / 1e9 >= SETTLED:
         # A place that cannot be written only costs the time of the next hashing.
         with contextlib.suppress(OSError, UserError):
