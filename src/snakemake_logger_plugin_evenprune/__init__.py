@@ -17,19 +17,13 @@ from typing import Any
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from evenprune.io.progress import format_seconds
+
 WIDTH = 120  # columns of a line, at most
 SHOWN = 20  # last lines of a failed step's log
 TARGETS = ("all", "default")
 # How Snakemake says that a configuration file is not there.
 MISSING = re.compile(r"(?ms)_load_configfile$.*^FileNotFoundError: .*: '(.*)'$")
-
-
-def duration(seconds: float) -> str:
-    """Return seconds as people say them: ``48 s``, ``5 min``, ``1 h 20 min``."""
-    minutes = round(seconds / 60)
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 class LogHandler(LogHandlerBase):
@@ -95,7 +89,8 @@ class LogHandler(LogHandlerBase):
             return
         total = self.planned.total()
         place = f"[{self.done:{len(str(total))}}/{total}]"
-        self.say(f"{place} {_words(job)}  {duration(seconds)}  eta {duration(self.left())}")
+        took, left = format_seconds(seconds), format_seconds(self.left())
+        self.say(f"{place} {_words(job)}  {took}  eta {left}")
 
     def left(self) -> float:
         """Return the seconds that are left: a step takes as long as others of its rule did."""

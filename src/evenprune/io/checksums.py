@@ -54,15 +54,12 @@ def sha256_cached(path: Path | str, verify: bool = False) -> str:
 
     ``verify`` reads it in any case. Raises UserError for a file that may not be read.
     """
+    file, root = Path(path), user_cache()
     with reading(path):
-        return _sha256(Path(path), verify)
-
-
-def _sha256(file: Path, verify: bool) -> str:
-    before, root = _signature(file), user_cache()
+        before = _signature(file)
+        state = {"path": str(file.resolve()), "signature": before}
     if before[0] < SMALL or root is None:
         return sha256_file(file)
-    state = {"path": str(file.resolve()), "signature": before}
     name = hashlib.sha256(os.fsencode(str(state["path"]))).hexdigest()[:32]
     entry = root / f"sha256/{name}.json"
     if not verify and os.environ.get("EVENPRUNE_VERIFY", "0") in ("", "0"):
