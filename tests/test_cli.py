@@ -38,7 +38,7 @@ def words(root: Path, command: str) -> list[str]:
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("[" * 100_000, "nested too deeply"),
+        ("[" * 100_000, "recursion limit exceeded"),
         ("\udcff", "arguments in UTF-8"),
         ("[]", "must be a JSON object"),
     ],

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 
+import argcomplete
 import pytest
 
 from evenprune.cli import main, parsers
@@ -20,14 +21,14 @@ from evenprune.cli import main, parsers
         ("check --out my", [r"my\ pruned\ model "]),
     ],
 )
-def test_bash_completes(typed, expected, repo, tmp_path, capsys):
+def test_bash_completes(typed, expected, repo, tmp_path):
     """Names with blanks are one word."""
     (tmp_path / "my pruned model").touch()
-    assert main(["completion", "bash"]) == 0
     line = f"evenprune {typed}"
     asked = f"COMP_WORDS=({line}); COMP_LINE='{line}'; COMP_POINT={len(line)}; COMP_TYPE=9"
+    script = argcomplete.shellcode(["evenprune"], shell="bash")
     text = (
-        f'evenprune() {{ "{sys.executable}" -m evenprune "$@"; }}\n{capsys.readouterr().out}\n'
+        f'evenprune() {{ "{sys.executable}" -m evenprune "$@"; }}\n{script}\n'
         f"{asked}; _python_argcomplete evenprune; printf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
     )
     done = subprocess.run(["bash"], input=text, text=True, capture_output=True, cwd=tmp_path)

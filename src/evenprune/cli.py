@@ -42,36 +42,24 @@ A whole run:
       evenprune prefetch --configfile config/paper.yaml
   explain         say where one number of a table comes from, and check it
       evenprune explain main --cell smollm2-135m/debias-sparsegpt/2of4/ss/unqover
-This machine:
-  gpu-check       try this program on a GPU, and report what was found
-      evenprune gpu-check --out REPORT
-  completion      write the completion script of bash or zsh
-      evenprune completion bash"""
+Completion in bash and zsh: eval "$(register-python-argcomplete evenprune)"."""
 _ROOMS = {
     "pruning": ("prune", "check", "compare-masks"),
     "comparison": ("evaluate", "compare"),
     "serving": ("export-sparse24", "benchmark-serving"),
     "config": ("plan",),
-    "data": ("prefetch", "fetch-dataset", "fetch-model", "build-calibration"),
+    "data": ("prefetch", "fetch-source", "build-calibration"),
     "analysis": ("collect-results", "make-items"),
     "reporting": ("explain", "make-tables", "make-paper", "say-results"),
-    "hardware": ("gpu-check",),
     "evaluation": ("evaluate-checkpoint",),
 }
 # All subcommands: for people, and steps of the workflow, which its rules call.
 COMMANDS: Commands = {
-    "completion": ".completion",
-    **{
-        name: f".{room}.{name.replace('-', '_')}"
-        for room, names in _ROOMS.items()
-        for name in names
-    },
+    name: f".{room}.{name.replace('-', '_')}" for room, names in _ROOMS.items() for name in names
 }
 PEOPLE: Commands = {
     name: COMMANDS[name] for name in re.findall(r"^ {6}evenprune (\S+)", OVERVIEW, re.MULTILINE)
 }
-# What only looks.
-NO_STEPS = ("plan", "completion", "say-results")
 
 
 def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int:
@@ -194,9 +182,9 @@ def _run(argv: list[str], commands: Commands) -> int:
     asked = next((word for word in words if not word.startswith("-")), None)
     parser, steps = _parser(commands, [one for one in commands if one == asked])
     if completing:
-        from .completion import complete
+        import argcomplete
 
-        complete(parser)
+        argcomplete.autocomplete(parser)
     if asked in steps:
         _check_options(steps[asked], asked, argv[argv.index(asked) + 1 :])
     if not argv:
@@ -279,17 +267,12 @@ def _add_quiet(parser: argparse.ArgumentParser) -> None:
 
 def _step(name: str, options: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
     """Return what records a step of the workflow; it does nothing for other commands."""
-    out = options.get("out") or options.get("out_prefix")
-    if name in NO_STEPS or not isinstance(out, str | Path):
+    out = options.get("out")
+    if not isinstance(out, str | Path):
         return contextlib.nullcontext()
     from .io.provenance import recorded
 
-    def said() -> str:
-        from .config.headlines import headline
-
-        return headline(name, Path(out))
-
-    return recorded(name, out, options.get("device"), said)
+    return recorded(name, out, options.get("device"))
 
 
 def _is_given(name: object, values: Iterable[Any]) -> bool:

@@ -17,19 +17,13 @@ from typing import Any
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from evenprune.io.progress import format_seconds
+
 WIDTH = 120  # columns of a line, at most
 SHOWN = 20  # last lines of a failed step's log
 TARGETS = ("all", "default")
 # How Snakemake says that a configuration file is not there.
 MISSING = re.compile(r"(?ms)_load_configfile$.*^FileNotFoundError: .*: '(.*)'$")
-
-
-def duration(seconds: float) -> str:
-    """Return seconds as people say them: ``48 s``, ``5 min``, ``1 h 20 min``."""
-    minutes = round(seconds / 60)
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 class LogHandler(LogHandlerBase):
@@ -87,7 +81,7 @@ class LogHandler(LogHandlerBase):
                 self.say(*message.splitlines())
 
     def finished(self, job: dict[str, Any]) -> None:
-        """Print the line of a finished step: what it was, its headline, its time, the time left."""
+        """Print the line of a finished step: what it was, its time, the time left."""
         rule, seconds = job["rule_name"], time.monotonic() - job["since"]
         self.done, self.busy = self.done + 1, self.busy + seconds
         self.took.setdefault(rule, []).append(seconds)
@@ -95,11 +89,8 @@ class LogHandler(LogHandlerBase):
             return
         total = self.planned.total()
         place = f"[{self.done:{len(str(total))}}/{total}]"
-        headline = f"  {said}" if (said := _headline(job["log"] or [])) else ""
-        room = WIDTH - len(place) - 26
-        words = f"{_words(job)}{headline}"
-        words = words if len(words) <= room else f"{words[: room - 2]} …"
-        self.say(f"{place} {words}  {duration(seconds)}  eta {duration(self.left())}")
+        took, left = format_seconds(seconds), format_seconds(self.left())
+        self.say(f"{place} {_words(job)}  {took}  eta {left}")
 
     def left(self) -> float:
         """Return the seconds that are left: a step takes as long as others of its rule did."""
@@ -135,16 +126,7 @@ class LogHandler(LogHandlerBase):
 
 def _words(job: dict[str, Any]) -> str:
     """Return a job in words: ``prune smollm2-135m debias-sparsegpt 2of4``."""
-    kind = job["rule_name"].removeprefix("make_").removesuffix("_model").removesuffix("_checkpoint")
+    kind = re.sub("^make_|_(model|checkpoint|source)$", "", job["rule_name"])
     wildcards = job.get("wildcards") or {}
     shown = [v for name, v in wildcards.items() if v != "none" and (name, v) != ("seed", "0")]
     return " ".join([kind.replace("_", " "), *dict.fromkeys(shown)])
-
-
-def _headline(logs: list[str]) -> str:
-    """Return what a step said when it ended, without its output and time."""
-    for log in filter(Path.is_file, map(Path, logs)):
-        for line in reversed(log.read_text(errors="replace").splitlines()[-5:]):
-            if line.startswith("finished: "):
-                return ", ".join(line.split(": ", 2)[-1].split(", ")[:-1])
-    return ""

@@ -470,7 +470,7 @@ def test_flips_that_a_small_net_change_hides_are_told(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["dense", "nothing-here"], "no model folder or evaluation"),
+        (["dense", "nothing-here"], "there is no model nothing-here"),
         (["dense", "empty"], "found neither"),
         (["dense", "other-items"], "differ"),
         (["dense", "other-data"], "another data"),

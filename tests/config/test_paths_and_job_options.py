@@ -155,7 +155,7 @@ def test_bos_of_a_model_counts_in_its_calibration_and_nothing_else_depends_on_it
 
 
 def test_the_run_sheet_is_read_as_it_was_written(paths, tmp_path):
-    write_run_sheet(tmp_path / "run_sheet.json", paths)
+    write_run_sheet(tmp_path / "run_sheet.json", paths.config)
     run_sheet = read_run_sheet(tmp_path / "run_sheet.json")
     assert list(run_sheet.files) == paths.checkpoints
     assert run_sheet.files[DEBIAS]["masks"] == paths.masks(DEBIAS)
@@ -164,7 +164,7 @@ def test_the_run_sheet_is_read_as_it_was_written(paths, tmp_path):
     local = {"mirror": "/m", "lock": "l", "device": "cuda", "threads": 9}
     spread = {name: {**entry, "gpus": 4} for name, entry in RAW["models"].items()}
     local |= {"models": spread}
-    assert contents(Paths(configured(**local, pdf=False))) == contents(paths)
+    assert contents(configured(**local, pdf=False)) == contents(paths.config)
 
 
 def asked(model, **benchmark):

@@ -89,8 +89,8 @@ def tasks_of(raw, task, name="paper"):
 # The sheet of the run says everything: the tables see it.
 WORDS = {"write_run_sheet": 1}
 SHOWN = {"make_tables": 1, "make_paper": 1}  # what only shows numbers
-# What is no word in it may change a number: results and items follow from that sheet.
-SHEET = {**WORDS, "list_checkpoints": 1}
+# What is no word in it may change a number: of results and items.
+SHEET = {**WORDS, "collect_results": 1, "make_items": 1}
 
 
 def pruned_by(raw, *methods):

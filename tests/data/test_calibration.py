@@ -233,7 +233,7 @@ def build(world, tokenizer_folder, capsys):
     """Run the command in this process; return what it said."""
 
     def run(out, *flags, ok=True, source="stereoset"):
-        words = ["build-calibration", "--pairs-source", *source.split(), "--pairs-data"]
+        words = ["build-calibration", "--pairs", source.replace(" ", ","), "--pairs-data"]
         words += [str(world / name) for name in source.split()]
         words += ["--model", str(tokenizer_folder), "--out", str(out), *map(str, flags)]
         status = main(words)
@@ -249,7 +249,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_build_calibration_counts_and_repeats_byte_for_byte(build, world, tmp_path):
-    texts = ["--texts-data", world / "ultrachat", "--n-texts", 20, "--max-tokens", 12]
+    texts = ["--texts", "ultrachat", "--texts-data", world / "ultrachat"]
+    texts += ["--n-texts", 20, "--max-tokens", 12]
     said = build(tmp_path / "ss" / "s0", *texts)
     assert "4 of 6 pairs kept (equal-length), 2 dropped: gender 3/3, race 1/3" in said
     assert "20 texts were asked for, the source has 10" in said
@@ -289,7 +290,8 @@ def test_build_calibration_cuts_sentences_before_it_aligns_them(build, tmp_path)
 
 def test_build_calibration_counts_bos_as_it_is_asked_for(build, world, tmp_path):
     """The tokenizer puts one: ``never`` leaves room for a letter more."""
-    texts = ["--texts-data", world / "ultrachat", "--n-texts", 10, "--max-tokens", 12]
+    texts = ["--texts", "ultrachat", "--texts-data", world / "ultrachat"]
+    texts += ["--n-texts", 10, "--max-tokens", 12]
     build(tmp_path / "never", *texts, "--bos", "never")
     manifest = read_json(tmp_path / "never/manifest.json")
     rows = read_jsonl(tmp_path / "never/texts.jsonl")

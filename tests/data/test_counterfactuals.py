@@ -64,7 +64,7 @@ def test_build_calibration_writes_them_and_a_control_gives_others(tmp_path, caps
     model = make_tokenizer(tmp_path / "model")
 
     def build(name, *flags, source="stereoset"):
-        words = ["build-calibration", "--pairs-source", source, "--pairs-data"]
+        words = ["build-calibration", "--pairs", source, "--pairs-data"]
         words += [str(tmp_path / "stereoset"), "--model", str(model)]
         return main([*words, "--out", str(tmp_path / name), *flags])
 

@@ -6,7 +6,7 @@ from evenprune.config.checks import with_own_files
 from evenprune.data.calibration import TokenizedPairs, TokenPair, pair_notes
 from evenprune.data.sources import (
     fingerprint,
-    resolve_dataset,
+    resolve_source,
     within_mirror,
 )
 from evenprune.io.checksums import source_folder
@@ -41,7 +41,7 @@ def test_a_path_becomes_a_data_set_and_a_name_stays():
 
 
 def resolve(entry, mirror=None):
-    return resolve_dataset("x", entry, mirror=mirror, lock_path="no.json", cache="cache")
+    return resolve_source("data", "x", entry, mirror=mirror, lock_path="no.json", cache="cache")
 
 
 def test_the_record_of_one_file_stands_for_it_alone(tmp_path):

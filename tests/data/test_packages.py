@@ -13,7 +13,7 @@ from evenprune.data import packages
 from evenprune.data.converters import convert
 from evenprune.data.readers.bbq import read_bbq
 from evenprune.data.source_files import package_parts
-from evenprune.data.sources import resolve_dataset, unresolved
+from evenprune.data.sources import resolve_source, unresolved
 from evenprune.io.errors import UserError
 
 LICENCE = "Data licence.\n"
@@ -76,8 +76,8 @@ def index(tmp_path, monkeypatch):
 
 
 def resolve(package, name="stereoset"):
-    return resolve_dataset(
-        name, {"package": package}, mirror=None, lock_path="no lock", cache="unused"
+    return resolve_source(
+        "data", name, {"package": package}, mirror=None, lock_path="no lock", cache="unused"
     )
 
 

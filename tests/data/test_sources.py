@@ -80,7 +80,7 @@ def get_model(lock, /, **entry):
 
 
 def fetch_model(lock):
-    return sources.resolve_model("m", {"hub": "org/model"}, mirror=None, lock_path=lock)
+    return sources.resolve_source("models", "m", {"hub": "org/model"}, mirror=None, lock_path=lock)
 
 
 def test_prefetch_pins_commit_and_checksums_then_works_offline(server, lock, monkeypatch):
@@ -125,7 +125,7 @@ def test_a_gated_repository_is_one_sentence_without_the_token(server, lock, caps
 def stored_stories(lock, tmp_path, name="tinystories", entry=STORIES):
     options = {"mirror": None, "lock_path": lock}
     prefetch([("data", name, entry)], **options)
-    return sources.resolve_dataset(name, entry, cache=tmp_path / "converted", **options)
+    return sources.resolve_source("data", name, entry, cache=tmp_path / "converted", **options)
 
 
 def test_data_set_is_pinned_converted_and_read(server, lock, tmp_path, monkeypatch):
@@ -185,15 +185,20 @@ def test_the_mirror_is_tried_first_and_a_changed_file_is_noticed(tmp_path, lock)
         (model / name).write_bytes(MODEL[name])
     entry = {"hub": {"repo": "org/x", "parts": {"validation": {"files": ["*"]}}}}
     options = {"mirror": mirror, "lock_path": lock, "cache": tmp_path / "cache"}
-    record = sources.resolve_dataset("tinystories", entry, **options)
+    record = sources.resolve_source("data", "tinystories", entry, **options)
     assert record["origin"] == "mirror"
     assert list(record["files"]) == ["stories_1000.jsonl"]
     mark = sources.fingerprint("data", "tinystories", entry, mirror, str(lock))
     file.write_text('{"id": 0, "text": "two"}\n')
-    assert sources.resolve_dataset("tinystories", entry, **options)["files"] != record["files"]
+    assert (
+        sources.resolve_source("data", "tinystories", entry, **options)["files"] != record["files"]
+    )
     assert sources.fingerprint("data", "tinystories", entry, mirror, str(lock)) != mark
     (Path(mirror) / "world.json").write_text("{}")
-    assert sources.resolve_model("m", {}, mirror=mirror, lock_path=lock)["origin"] == "world"
+    assert (
+        sources.resolve_source("models", "m", {}, mirror=mirror, lock_path=lock)["origin"]
+        == "world"
+    )
 
 
 def test_every_hub_entry_of_the_catalogue_has_a_converter_for_its_parts(repo):
@@ -203,9 +208,9 @@ def test_every_hub_entry_of_the_catalogue_has_a_converter_for_its_parts(repo):
         given += [package_parts(name, entry)] if (entry or {}).get("package") else []
         for parts in filter(None, given):
             # A converter asks for its parts by name: a missing one is a KeyError.
-            tables = {part.name: MagicMock(**{"require.return_value": iter(())}) for part in parts}
+            tables = {part.name: MagicMock(**{"__iter__.return_value": iter(())}) for part in parts}
             CONVERTERS[name](tables)
-            assert all(table.require.called for table in tables.values()), name
+            assert all(table.__iter__.called for table in tables.values()), name
 
 
 def test_commands_prefetch_fetch_and_refuse(tmp_path, server, monkeypatch, capsys):
@@ -231,18 +236,17 @@ def test_commands_prefetch_fetch_and_refuse(tmp_path, server, monkeypatch, capsy
     out = tmp_path / "record.json"
 
     def fetch(kind, name, entry, *more):
-        spec = json.dumps({"entry": entry, "fingerprint": "x"})
-        words = ["--name", name, "--spec", spec, "--lock", lock, "--out", str(out), *more]
-        return main([f"fetch-{kind}", *words])
+        words = ["--kind", kind, "--name", name, "--entry", json.dumps(entry), *more]
+        return main(["fetch-source", *words, "--lock", lock, "--out", str(out)])
 
-    assert fetch("model", "m", {"hub": "org/model"}) == 0
+    assert fetch("models", "m", {"hub": "org/model"}) == 0
     first = out.read_bytes()
-    assert fetch("model", "m", {"hub": "org/model"}) == 0
+    assert fetch("models", "m", {"hub": "org/model"}) == 0
     assert out.read_bytes() == first
-    assert fetch("dataset", "tinystories", STORIES, "--cache", str(tmp_path / "converted")) == 0
+    assert fetch("data", "tinystories", STORIES, "--cache", str(tmp_path / "converted")) == 0
     shutil.rmtree(tmp_path / "cache")
     out.unlink()
-    assert fetch("model", "m", {"hub": "org/model"}) == 2
+    assert fetch("models", "m", {"hub": "org/model"}) == 2
     assert "HF_HUB_OFFLINE" in capsys.readouterr().err
     assert not out.exists()
 

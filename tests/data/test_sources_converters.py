@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenprune.data import converters
 from evenprune.data.converters import CONVERTERS, clean_hellaswag
 from evenprune.data.readers.bbq import read_bbq
 from evenprune.data.readers.choice import ChoiceItem
@@ -123,14 +124,22 @@ def test_unqover_of_the_mirror_survives(tmp_path, shared):
 
 
 @pytest.mark.parametrize("name", sorted(CONVERTERS))
-def test_other_columns_and_no_rows_are_said(repo, name):
+def test_other_columns_and_no_rows_are_said(repo, tmp_path, name):
     entry = read_yaml(repo / "config/catalogue.yaml")["datasets"][name]
-    parts = [part.name for part in dataset_parts(name, entry) or package_parts(name, entry)]
+    parts = dataset_parts(name, entry) or package_parts(name, entry)
+    file = tmp_path / "rows.jsonl"
+    files = {part.name: [file] for part in parts}
+    file.write_text('{"zorb": 1}\n')
+    with pytest.raises(UserError, match=f"expected rows of the form that {name} has in .*KeyError"):
+        converters.convert(name, parts, files)
+    file.write_text("")
+    with pytest.raises(UserError, match=r"expected .* rows in part .*, got 0"):
+        converters.convert(name, parts, files)
 
-    def tables(rows):
-        return {part: SplitTable(f"org/x ({part})", rows) for part in parts}
 
-    with pytest.raises(UserError, match=r"expected the columns .* in org/x .* got zorb"):
-        CONVERTERS[name](tables([{"zorb": 1}]))
-    with pytest.raises(UserError, match="expected rows in org/x"):
-        CONVERTERS[name](tables([]))
+def test_a_number_that_is_no_label_is_refused():
+    table = SplitTable("t", [], {"kind": ["a", "b"]})
+    assert table.label("kind", 1) == "b"
+    for number in (-1, 2):  # the hub's rows without a label have -1
+        with pytest.raises(KeyError):
+            table.label("kind", number)

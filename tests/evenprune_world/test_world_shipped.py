@@ -108,7 +108,7 @@ def test_pruning_half_of_the_weights_costs_abilities(shipped, world, tmp_path):
     """
     model = shipped[0] / "model"
     calibration = tmp_path / "calibration"
-    words = ["--pairs-source", "stereoset", "--pairs-data", str(world / "data/stereoset")]
+    words = ["--pairs", "stereoset", "--pairs-data", str(world / "data/stereoset")]
     words += ["--model", str(model), "--out", str(calibration)]
     assert cli.main(["build-calibration", *words], cli.COMMANDS) == 0
     words = ["--model", str(model), "--pairs", str(calibration / "pairs.jsonl")]

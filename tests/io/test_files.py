@@ -64,11 +64,12 @@ def test_broken_rows_are_named_by_line(tmp_path, text, message):
 
 DEEP = "[" * 100_000 + "]" * 100_000
 BAD_JSON = [
-    ('{"\\uDEAD": 1, "id": 1, "text": "a"}', "half of a character"),
-    ('{"id": 1, "text": ' + DEEP + "}", "nested too deeply"),
-    ('{"id": ' + "9" * 5000 + ', "text": "a"}', "thousands of digits"),
-    ('{"id": NaN, "text": "a"}', "NaN is no number"),
-    ('{"id": 1e999, "text": "a"}', "too large"),
+    ('{"\\uDEAD": 1, "id": 1, "text": "a"}', "hex escape"),
+    ('{"id": 1, "text": ' + DEEP + "}", "recursion limit"),
+    ('{"id": ' + "9" * 5000 + ', "text": "a"}', "number out of range"),
+    ('{"id": 1, "id": 2, "text": "a"}', "the key 'id' twice"),
+    ('{"id": NaN, "text": "a"}', "expected value"),
+    ('{"id": 1e999, "text": "a"}', "Out of range"),
 ]
 
 

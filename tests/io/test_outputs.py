@@ -277,7 +277,7 @@ def test_files_are_checked_against_the_inputs(tmp_path, victim):
 def commands(world, model, pairs):
     """The arguments of every command that replaces a folder, without --out."""
     data = world / "data"
-    calibration = ("--pairs-source", "stereoset", "--pairs-data", data / "stereoset")
+    calibration = ("--pairs", "stereoset", "--pairs-data", data / "stereoset")
     pruning = ("--method", "sparsegpt", "--regime", "2of4", "--device", "cpu")
     return {
         "generate-world": ["generate-world"],

@@ -57,8 +57,9 @@ def mirror(tmp_path):
     evaluation_fixtures.save_model(tmp_path / "models/tiny")
     common = ("--mirror", tmp_path, "--lock", tmp_path / "lock.json")
     records = tmp_path / "records"
-    for kind, name in (("dataset", "unqover"), ("model", "tiny")):
-        assert run(f"fetch-{kind}", "--name", name, *common, "--out", records / f"{name}.json") == 0
+    for kind, name in (("data", "unqover"), ("models", "tiny")):
+        words = ("--kind", kind, "--name", name, "--out", records / f"{name}.json")
+        assert run("fetch-source", *words, *common) == 0
     return tmp_path
 
 
@@ -77,7 +78,7 @@ def test_altered_weights_are_noticed_by_the_next_step(mirror, tmp_path, capsys):
     common = ("--model", model, "--out", out)
     fails(capsys, "prune", *common, "--method", "magnitude", "--regime", "u50", says=says)
     fails(
-        *(capsys, "build-calibration", *common, "--seed", 0, "--pairs-source", "stereoset"),
+        *(capsys, "build-calibration", *common, "--seed", 0, "--pairs", "stereoset"),
         *("--pairs-data", mirror / "data/stereoset"),
         says=says,
     )
@@ -285,6 +286,8 @@ def test_no_row_has_two_base_models(root, file, capsys):
     fails(capsys, *collect(root), says=(path, "has changed"))
     path.write_text(json.dumps(sealed(changed(base_sha256="c" * 16))))
     dense = root / "evals/world/dense/dense/none/s0/summary.json"
-    fails(capsys, *collect(root), says=(path, dense, "bbbbbbbbbbbb", "cccccccccccc", "fetch_model"))
+    fails(
+        capsys, *collect(root), says=(path, dense, "bbbbbbbbbbbb", "cccccccccccc", "fetch_source")
+    )
     path.write_text(json.dumps(sealed(changed(model_sha256="d" * 16))))
     fails(capsys, *collect(root), says=("is of other weights than",))

@@ -130,7 +130,7 @@ def evaluation(made):
     shutil.copytree(root / "in/base", calibration / "in/base")
     (calibration / "in/crows").mkdir()
     (calibration / "in/crows/crows_pairs_anonymized.csv").write_text("\n".join(lines) + "\n")
-    argv = ["build-calibration", "--pairs-source", "crows_pairs", "--pairs-data", "../in/crows"]
+    argv = ["build-calibration", "--pairs", "crows_pairs", "--pairs-data", "../in/crows"]
     argv += ["--model", "../in/base", "--out", "../out", "--seed", "0", "--name", "c"]
     yield Scene("build-calibration", calibration, argv, ("out",), {"own files": ("in/crows/*",)})
 

@@ -14,7 +14,7 @@ from test_sources import MODEL, STORIES, stories
 
 from evenprune.data.packages import gguf_folder
 from evenprune.data.prefetch import prefetch
-from evenprune.data.sources import resolve_dataset
+from evenprune.data.sources import resolve_source
 
 from .scenes import scenes
 from .test_attacks import call, snapshot
@@ -124,7 +124,7 @@ def test_prefetch(tmp_path, monkeypatch):
             server.serve(monkeypatch, root.parent / "cache")
             options = {"mirror": None, "lock_path": root / "lock.json"}
             prefetch(items, **options)
-            resolve_dataset("tinystories", STORIES, cache=root / "converted", **options)
+            resolve_source("data", "tinystories", STORIES, cache=root / "converted", **options)
             return 0
 
         def clear(root):

@@ -72,7 +72,7 @@ def test_prompts_have_one_length_and_follow_the_seed(tiny, texts):
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tiny)
-    rows = workload.read_texts(workload.prompt_files(texts))
+    rows = workload.prompt_texts(texts)
     first = workload.make_prompts(rows, tokenizer, 12, 20, seed=0)
     assert [len(prompt) for prompt in first] == [20] * 12
     assert all(prompt[0] == tokenizer.bos_token_id for prompt in first)
@@ -235,7 +235,7 @@ def test_every_run_makes_exactly_the_new_tokens(tiny):
         (["--new-tokens", "48"], "context of 48"),
         (["--batch-sizes", "1,1"], "--batch-sizes: got [1, 1], expected each one once"),
         (["--model", "/nowhere"], "model folder"),
-        (["--prompts", "/nowhere.jsonl"], "JSON-lines file"),
+        (["--prompts", "/nowhere.jsonl"], "in /nowhere.jsonl, found none"),
     ],
 )
 def test_bad_input_is_one_sentence_and_leaves_nothing(tiny, texts, tmp_path, capsys, more, message):

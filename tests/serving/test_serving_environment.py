@@ -78,8 +78,9 @@ def test_the_measurement_imports_nothing_that_the_serving_environment_lacks(repo
                 imported |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 imported.add(node.module.split(".")[0])
-    # Triton is looked for before it is imported; pynvml is part of nvidia-ml-py.
-    imported -= {*sys.stdlib_module_names, "triton", "vllm"}
+    # Triton is looked for before it is imported; pynvml is part of nvidia-ml-py; shells ask for
+    # argcomplete.
+    imported -= {*sys.stdlib_module_names, "triton", "vllm", "argcomplete"}
     assert {"torch", "transformers", "codecarbon"} <= imported
     owners = importlib.metadata.packages_distributions()
     for name in imported:

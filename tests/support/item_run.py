@@ -135,5 +135,5 @@ def write_item_run(repo: Path, root: Path) -> Path:
     for task in TASKS:
         out = root / f"results/sources/data/{task}.json"
         words = ["--name", task, "--mirror", str(root / "mirror"), "--lock", str(root / "lock")]
-        assert main(["fetch-dataset", *words, "--out", str(out)]) == 0
+        assert main(["fetch-source", "--kind", "data", *words, "--out", str(out)]) == 0
     return sheet

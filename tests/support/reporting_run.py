@@ -1,7 +1,6 @@
 """Made-up results of a whole run, in the files that the other steps write."""
 
 import csv
-import dataclasses
 import itertools
 import json
 import random
@@ -11,7 +10,7 @@ from evenprune.analysis.run import read_run
 from evenprune.cli import main
 from evenprune.config import grids
 from evenprune.config.config import Config, load_config
-from evenprune.config.run_sheet import read_run_sheet
+from evenprune.config.run_sheet import contents, read_run_sheet
 from evenprune.config.tasks import JUDGED
 from evenprune.io.checksums import sealed
 from evenprune.io.files import sha256_file
@@ -267,7 +266,6 @@ def write_run(config: Config, items: int = ITEMS) -> Path:
     root = Path(config.results)
     served = {point.key for point in grids.serving_checkpoints(config)}
     compared = grids.mask_references(config)
-    checkpoints: list[dict] = []
     measured: dict[Path, dict[str, dict]] = {}
     for point in grids.all_checkpoints(config):
         base = grids.base_method(config, point.method)
@@ -275,42 +273,22 @@ def write_run(config: Config, items: int = ITEMS) -> Path:
         for slug, entry in grids.benchmarks_of(config, point).items():
             write_benchmark(evals / slug, entry.task, SKILL[base], f"{point.key} {slug}", items)
         digests = seal(evals)
-        check = masks = calibration = serving = None
         if not point.is_base:
             check = root / "pruned" / point.key / "check.json"
             used = None if point.calibration == "none" else "p" * 64
             facts = {"sparsity": 0.25, "calibration": {"pairs_sha256": used, "texts_sha256": None}}
             write_sealed(check, {**digests, **facts})
         if point in compared:
-            masks = root / "pruned" / point.key / "masks.csv"
-            write_masks(masks, point.key)
+            write_masks(root / "pruned" / point.key / "masks.csv", point.key)
         if point.calibration != "none":
             parts = (point.model, point.calibration, f"s{point.seed}", "manifest.json")
-            calibration = root.joinpath("calibration", *parts)
-            write_calibration(calibration)
+            write_calibration(root.joinpath("calibration", *parts))
         if point.key in served:
             serving = root / "serving" / point.model / "efficiency.json"
             measured.setdefault(serving, {})[point.key] = serving_part(SKILL[base], digests)
-        paths = {
-            "evals": evals, "check": check, "masks": masks, "calibration_manifest": calibration,
-            "serving": serving,
-        }  # fmt: skip
-        checkpoints.append(
-            dataclasses.asdict(point) | {k: None if v is None else str(v) for k, v in paths.items()}
-        )
     for path, parts in measured.items():
         write_serving(path, parts)
-    dumped = config.model_dump(mode="json", exclude={"mirror", "lock", "device", "threads"})
-    dumped["results"] = "results"
-    run_sheet = {
-        "config": dumped,
-        "experiments": {
-            name: [point.key for point in grids.experiment_checkpoints(config, name)]
-            for name in config.experiments
-        },
-        "checkpoints": checkpoints,
-    }
-    write_json(root / "run_sheet.json", run_sheet)
+    write_json(root / "run_sheet.json", contents(config))
     return root / "run_sheet.json"
 
 

@@ -21,16 +21,16 @@ def clone(repo, tmp_path_factory):
 
 PLANNED = {
     "config": {
-        "fetch_dataset": 5, "fetch_model": 1, "build_calibration": 1, "prune_model": 2,
+        "fetch_source": 6, "build_calibration": 1, "prune_model": 2,
         "evaluate_checkpoint": 3,
     },
     "world": {
-        "generate_world": 1, "fetch_dataset": 10, "world_model": 1, "fetch_model": 1,
+        "generate_world": 1, "fetch_source": 11, "world_model": 1,
         "build_calibration": 3, "prune_model": 16, "compare_masks": 1, "evaluate_checkpoint": 17,
         "benchmark_serving": 1, "report_world": 1,
     },
 }  # fmt: skip
-ONCE = ("write_run_sheet", "list_checkpoints", "collect_results", "make_items", "make_tables")
+ONCE = ("write_run_sheet", "collect_results", "make_items", "make_tables")
 
 
 def planned(name):
@@ -58,8 +58,6 @@ def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
     assert jobs["prune_model"] == 58
     assert jobs["evaluate_checkpoint"] == 67
     assert jobs["compare_masks"] == 1  # that of the experiment masks
-    # Nine models and the guard model of the safety benchmarks.
-    assert jobs["fetch_model"] == 10
     assert jobs["make_tables"] == 1
 
 
@@ -172,5 +170,5 @@ def test_a_failed_steps_sentence_stands_alone(clone, tmp_path):
     target = "results/sources/data/bbq.json"
     done = snakemake(clone, "--cores", "1", target, path=str(tmp_path))
     assert done.returncode == 1
-    assert "FAILED fetch dataset bbq\nerror: no such data\nthe whole log: " in done.stdout
+    assert "FAILED fetch data bbq\nerror: no such data\nthe whole log: " in done.stdout
     assert "{" not in done.stdout

@@ -17,7 +17,6 @@ from .conftest import empty_run, put, snakemake
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
 WORDS = r"run_sheet\.json"
-SHEET = rf"checkpoints\.json|{WORDS}"
 TABLES = r"report/paper\.html"  # and all tables and figures
 RESULTS = rf"results\.csv|report/items\.json|{TABLES}"  # and what shows them
 
@@ -169,7 +168,7 @@ def byte(path):
 # A change, and patterns of the jobs that it makes again.
 AGAIN = {
     "code_of_wanda": (wanda_code, everything_of("wanda")),
-    "bias_weight": (bias_weight, (*everything_of("debias-sparsegpt"), SHEET)),
+    "bias_weight": (bias_weight, (*everything_of("debias-sparsegpt"), WORDS)),
     "data_of_a_benchmark": (
         byte("data/unqover/data.jsonl"),
         ("sources/data/unqover", "evals/first/", RESULTS),

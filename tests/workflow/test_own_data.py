@@ -109,7 +109,7 @@ def test_by_configuration(own):
     changed.write_text(changed.read_text() + json.dumps(QUESTIONS[0] | {"id": "more"}) + "\n")
     planned = counts(snakemake(own, "-n", *words).stdout)
     assert planned["evaluate_checkpoint"] == 3
-    assert not {"prune_model", "build_calibration", "fetch_model"} & planned.keys()
+    assert not {"prune_model", "build_calibration"} & planned.keys()
     skip_without_browser()
     with opened(results / "report/paper.html") as page:
         seen = "document.getElementById('%s').innerText"

@@ -99,9 +99,8 @@ def test_every_step_says_one_line(ran):
     steps = [line for line in lines if re.match(r"\[ ?\d+/\d+\] ", line)]
     assert len(lines) < len(steps) + 10
     pattern = r"\[ ?\d+/\d+\] {}  \d+ s  eta \d+ (s|min)"
-    for words in ("prune tiny sparsegpt 2of4 ss-uc4  50.00% zeros", "tables"):
+    for words in ("prune tiny sparsegpt 2of4 ss-uc4", "tables"):
         assert [line for line in steps if re.fullmatch(pattern.format(words), line)], said
-    assert [line for line in steps if " evaluate tiny sparsegpt" in line and "mmlu acc " in line]
     log = min((folder / ".snakemake/log").glob("*.log"))
     assert "Finished jobid: " in log.read_text()
 

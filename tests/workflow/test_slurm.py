@@ -91,7 +91,7 @@ def test_a_job_killed_for_its_memory_comes_back_with_more(repo, tmp_path, with_s
     rules = [rule for _, rule in submitted]
     assert set(rules) == {"prune_model", "evaluate_checkpoint"}
     assert [job["JobId"] for job in jobs] == [number for number, _ in submitted]
-    assert "localrule fetch_model" in output
+    assert "localrule fetch_source" in output
     pruned = [job for job, rule in zip(jobs, rules, strict=True) if rule == "prune_model"]
     asked = [int(re.search(r"mem=(\d+)M", job["Tres"])[1]) for job in pruned]
     minutes = [int(job["TimeLimit"]) for job in pruned]

@@ -174,13 +174,11 @@ def all_gpus(wildcards):
     return job_options.gpus_for(CONFIG, wildcards.model)
 
 
-def in_report(path, about, **labels):
-    """A file of Snakemake's own report, with the words of workflow/report."""
-    category, shown = about.capitalize(), {"table": TABLES, "figure": FIGURES}.get(about)
-    if shown:
-        entry = shown[Path(path).stem]
-        category, labels = entry["section"], {"what": entry["shows"]}
-    return report(path, caption=f"../report/{about}.rst", category=category, labels=labels)
+def in_report(path, category, **labels):
+    """A file of Snakemake's own report; a table or figure with its words of tables.yaml."""
+    if entry := {"table": TABLES, "figure": FIGURES}.get(category, {}).get(Path(path).stem):
+        return report(path, category=entry["section"], labels={"what": entry["shows"]})
+    return report(path, category=category.capitalize(), labels=labels)
 
 
 def unasked(wildcards):

@@ -4,45 +4,29 @@
 IS_WORLD = CONFIG.source == "world"
 
 
-rule fetch_dataset:
-    """Resolve the data set {wildcards.dataset} from the mirror or the hub and record it."""
+def made_world(wildcards):
+    """The part of the invented world that a source is; nothing where there is no world."""
+    part = "world.json" if wildcards.kind == "data" else f"models/{wildcards.name}"
+    return f"{CONFIG.results}/world/{part}" if IS_WORLD else []
+
+
+rule fetch_source:
+    """Resolve {wildcards.kind}/{wildcards.name} from the mirror or the hub and record it."""
     input:
-        f"{CONFIG.results}/world/world.json" if IS_WORLD else [],
+        made_world,
     output:
-        "<results>/sources/data/{dataset}.json",
+        "<results>/sources/{kind}/{name}.json",
     log:
-        "<results>/logs/fetch_dataset/{dataset}.log",
+        "<results>/logs/fetch_source/{kind}/{name}.log",
     localrule: True
     conda:
         "../../environment.yml"
     params:
-        **depends("fetch_dataset", "{dataset}"),
-        spec=here(lambda wildcards: job_options.source_json(CONFIG, "data", wildcards.dataset)),
-        cache=here(f"{CONFIG.results}/sources/hub"),
-        where=here(job_options.fetch_flags(PATHS)),
+        **depends("fetch_source", "{kind}/{name}"),
+        told=here(lambda wildcards: job_options.fetch_flags(PATHS, **dict(wildcards.items()))),
     shell:
-        "python -m evenprune.steps fetch-dataset --name {wildcards.dataset} --spec {params.spec:q}"
-        " --cache {params.cache} {params.where} --out {output} >{log} 2>&1"
-
-
-rule fetch_model:
-    """Resolve the model {wildcards.model} from the mirror or the hub and record it."""
-    input:
-        f"{CONFIG.results}/world/models/{{model}}" if IS_WORLD else [],
-    output:
-        "<results>/sources/models/{model}.json",
-    log:
-        "<results>/logs/fetch_model/{model}.log",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        **depends("fetch_model", "{model}"),
-        spec=here(lambda wildcards: job_options.source_json(CONFIG, "models", wildcards.model)),
-        where=here(job_options.fetch_flags(PATHS)),
-    shell:
-        "python -m evenprune.steps fetch-model --name {wildcards.model} --spec {params.spec:q}"
-        " {params.where} --out {output} >{log} 2>&1"
+        "python -m evenprune.steps fetch-source --kind {wildcards.kind} --name {wildcards.name}"
+        " {params.told} --out {output} >{log} 2>&1"
 
 
 rule build_calibration:
@@ -62,14 +46,14 @@ rule build_calibration:
     resources:
         **needs(8000, 60),
     params:
-        # code, packages; pairs_source, n_texts and the other keys of a calibration
+        # code, packages; pairs, n_texts and the other keys of a calibration
         **depends("build_calibration", "{model}/{calibration}"),
-        texts=given("--texts-data", "texts"),
+        texts_data=given("--texts-data", "texts"),
         folder=subpath(output[0], parent=True),
         trust=trust,
     shell:
         "python -m evenprune.steps build-calibration --model {input.model}"
-        " --pairs-data {input.pairs} {params.texts} {params.flags} {params.trust}"
+        " --pairs-data {input.pairs} {params.texts_data} {params.flags} {params.trust}"
         " --seed {wildcards.seed} --out {params.folder} >{log} 2>&1"
 
 

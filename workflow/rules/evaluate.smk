@@ -16,8 +16,6 @@ rule evaluate_checkpoint:
         "<results>/evals/<point>/summary.json",
     log:
         "<results>/logs/evaluate_checkpoint/<point>.log",
-    benchmark:
-        "<results>/logs/evaluate_checkpoint/<point>.tsv"
     # Finish a checkpoint before the next one is begun.
     priority: 1
     conda:

@@ -12,8 +12,6 @@ rule prune_model:
         check="<results>/pruned/<point>/check.json",
     log:
         "<results>/logs/prune_model/<point>.log",
-    benchmark:
-        "<results>/logs/prune_model/<point>.tsv"
     conda:
         "../../environment.yml"
     threads: CONFIG.threads

@@ -32,8 +32,6 @@ rule benchmark_serving:
         "<results>/serving/{model}/efficiency.json",
     log:
         "<results>/logs/benchmark_serving/{model}.log",
-    benchmark:
-        "<results>/logs/benchmark_serving/{model}.tsv"
     conda:
         "../envs/vllm.yml"
     threads: UNDISTURBED

@@ -14,26 +14,13 @@ rule write_run_sheet:
     params:
         **depends("write_run_sheet"),
     run:
-        write_run_sheet(output[0], PATHS)
-
-
-rule list_checkpoints:
-    """Write the run sheet as it was when last anything of it changed that decides a number."""
-    output:
-        "<results>/checkpoints.json",
-    log:
-        "<results>/logs/list_checkpoints.log",
-    localrule: True
-    params:
-        **depends("list_checkpoints"),
-    run:
-        write_run_sheet(output[0], PATHS)
+        write_run_sheet(output[0], CONFIG)
 
 
 rule collect_results:
     """Gather every metric into one tidy table and test the differences."""
     input:
-        run_sheet="<results>/checkpoints.json",
+        run_sheet=ancient(SHEET),
         measured=PATHS.measured_files(),
     output:
         results=in_report(NUMBERS, "results", file="values"),
@@ -55,7 +42,7 @@ rule collect_results:
 rule make_items:
     """Join dense and pruned answers to each item with its texts, for the page."""
     input:
-        run_sheet="<results>/checkpoints.json",
+        run_sheet=ancient(SHEET),
         evals=PATHS.evaluation_files(),
         data=PATHS.item_sources(),
     output:

@@ -45,8 +45,6 @@ rule world_model:
         directory("<results>/world/models/{model}"),
     log:
         "<results>/logs/world_model/{model}.log",
-    benchmark:
-        "<results>/logs/world_model/{model}.tsv"
     # A training takes longer than anything else: begun last, it would run alone.
     priority: 3
     conda:

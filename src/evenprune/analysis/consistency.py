@@ -64,7 +64,7 @@ def check_one_base(run_sheet: RunSheet) -> None:
                 raise UserError(
                     f"expected one base model behind all checkpoints of {point.model}, but {known} "
                     f"is of {str(expected)[:12]} and {path} of {str(base)[:12]}; make both again: "
-                    "run `snakemake --cores all --forcerun fetch_model` with this run's "
+                    "run `snakemake --cores all --forcerun fetch_source` with this run's "
                     "configuration"
                 )
             if not point.is_base and says.get("model_sha256") != about.get("model_sha256"):

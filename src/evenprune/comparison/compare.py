@@ -29,7 +29,7 @@ from ..analysis.item_texts import ItemText
 from ..config.flags import flag
 from ..config.grids import in_calibration
 from ..config.tasks import TASKS
-from ..data.source_flags import LOCK
+from ..data.lock import LOCK
 from ..evaluation.benchmarks import data_checksums
 from ..evaluation.evaluate import (
     add_protocol_arguments,

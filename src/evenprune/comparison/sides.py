@@ -5,7 +5,6 @@ the digest is that of model, data, options, versions and code, so that nothing i
 """
 
 import functools
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,7 @@ from ..config.finished import METRICS, SUMMARY, read_result, read_summary, resul
 from ..config.grids import Checkpoint
 from ..config.pair_sources import BIAS_TYPES
 from ..config.run_sheet import RUN_SHEET, read_run_sheet
-from ..data.defaults import catalogue_model, similar_models
-from ..data.hub_models import hub_model
-from ..data.packages import gguf_folder
-from ..data.sources import is_gguf
+from ..data.hub_models import find_model
 from ..evaluation.benchmarks import Wanted, ask, check_out
 from ..evaluation.evaluate_checkpoint import take_or_run
 from ..evaluation.load_model import Loader
@@ -30,8 +26,6 @@ from ..models.identity import identify, own_manifest
 from ..models.loading import check_model_folder, load_tokenizer
 from ..models.stored import Stored, stored_form
 from ..models.trust import trusting_folders
-
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w./-]+)?")
 
 
 @dataclass(frozen=True)
@@ -102,36 +96,17 @@ def open_side(text: str, lock: Path, trust: bool) -> Side:
     Raises UserError for a path or id that is none of a model folder, the record of one, an id on
     the hub and an evaluation.
     """
-    path = Path(text)
-    if is_gguf(path):
-        return Model(text, gguf_folder(path))
-    evaluated = open_evaluated(path, text)
+    evaluated = open_evaluated(Path(text), text)
     if evaluated:
         return evaluated
-    if path.exists():
-        folder = source_folder(path)
-        if not (folder / "config.json").is_file():
-            raise UserError(
-                f"expected a model folder (with config.json), a GGUF file or an evaluation (with "
-                f"{SUMMARY} or {METRICS}) at {text}, found neither; check the path"
-            )
-        return Model(text, folder)
-    known = catalogue_model(text)
-    if known:
-        return Model(text, known)
-    if HUB_ID.fullmatch(text) and not text.startswith(("./", "../")):
-        try:
-            folder, revision = hub_model(text, lock, trust)
-        except UserError as error:
-            raise UserError(
-                f"there is no folder {text}, and as an id on the hub: {error}{similar_models(text)}"
-            ) from None
-        return Model(text, folder, revision)
-    raise UserError(
-        f"there is no model folder or evaluation {text}, and that is neither a model of the "
-        "catalogue nor an id on the hub (org/name, as openai-community/gpt2); check the path"
-        f"{similar_models(text)}"
-    )
+    place, revision = find_model(text, lock, trust)
+    folder = source_folder(place)
+    if not (folder / "config.json").is_file():
+        raise UserError(
+            f"expected a model folder (with config.json), a GGUF file or an evaluation (with "
+            f"{SUMMARY} or {METRICS}) at {text}, found neither; check the path"
+        )
+    return Model(text, folder, revision)
 
 
 def evaluations_folder(given: Path | None) -> Path:

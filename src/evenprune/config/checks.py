@@ -1,11 +1,12 @@
 """What a configuration must fulfil beyond the kind of each value: names, references, values.
 
-All checks work on unvalidated input, so that their errors are shown with all others at once.
-Each returns lines ``key.path: got …, expected …``.
+Each check yields lines ``key.path: got …, expected …``; all are made, so that all errors come at
+once.
 """
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..io.errors import nearest
 from .benchmark_keys import JUDGE_KEYS
@@ -13,6 +14,9 @@ from .facts import GROUPED, METHODS, REGIMES
 from .pair_sources import BIAS_TYPES, PAIR_SOURCES, TEXT_SOURCES
 from .table_registry import TABLES
 from .tasks import DATA_OF, FACTS, JUDGED, LM_EVAL, TASK_OPTIONS, metrics_of
+
+if TYPE_CHECKING:
+    from .config import Config
 
 # Names that something else has already, by section, and what that is.
 RESERVED = {
@@ -35,23 +39,14 @@ SHIPPED_SEED = 0  # of the world whose model is shipped
 
 # What the name of a file ends with; anything with a slash is a path too.
 ENDINGS = (".jsonl", ".csv", ".tsv", ".json", ".jsonl.gz", ".csv.gz", ".tsv.gz", ".yaml", ".yml")
+# Keys where a file of one's own may stand for a data set, and what its data set is called.
+OWN_FILES = {
+    "calibrations": {"pairs": "pairs", "texts": "texts"},
+    "benchmarks": {"dataset": "data"},
+}
 
+Lines = Iterator[str]
 Faults = Iterator[tuple[str, str]]
-
-
-def mapping(value: Any) -> dict[str, Any]:
-    """Return a mapping as a dictionary, anything else as an empty one."""
-    return dict(value) if isinstance(value, Mapping) else {}
-
-
-def names(value: Any) -> list[Any]:
-    """Return a list as it is, anything else as an empty one."""
-    return list(value) if isinstance(value, list) else []
-
-
-def section(raw: Mapping[str, Any], key: str) -> dict[str, dict[str, Any]]:
-    """Return the entries of a catalogue such as ``models``, each as a dictionary."""
-    return {str(name): mapping(entry) for name, entry in mapping(raw.get(key)).items()}
 
 
 def is_path(value: Any, datasets: Mapping[str, Any]) -> bool:
@@ -74,294 +69,229 @@ def with_own_files(raw: Mapping[str, Any]) -> dict[str, Any]:
     further ones) or ``mine.texts``, one of the benchmark ``mine`` is ``mine.data``; where there is
     one of that name, a ``-file`` is added.
     """
-    datasets = section(raw, "datasets")
-    found: dict[str, dict[str, str]] = {}
+    changed = copy.deepcopy(dict(raw))
+    datasets = changed.get("datasets")
+    known = datasets if isinstance(datasets, dict) else {}
 
     def named(value: Any, name: str) -> Any:
-        if not is_path(value, datasets):
+        if isinstance(value, list):
+            names = [f"{name}{number or ''}" for number in (0, *range(2, len(value) + 1))]
+            return [named(*one) for one in zip(value, names, strict=False)]
+        if not is_path(value, known):
             return value
-        while name in datasets or name in found:
+        while name in known:
             name += "-file"
-        found[name] = {"path": value}
+        known[name] = {"path": value}
         return name
 
-    def calibration(slug: str, entry: dict[str, Any]) -> dict[str, Any]:
-        pairs = entry.get("pairs")
-        if isinstance(pairs, list):
-            names = [f"{slug}.pairs{number or ''}" for number in (0, *range(2, len(pairs) + 1))]
-            entry["pairs"] = [named(*one) for one in zip(pairs, names, strict=False)]
-        elif pairs is not None:
-            entry["pairs"] = named(pairs, f"{slug}.pairs")
-        if "texts" in entry:
-            entry["texts"] = named(entry["texts"], f"{slug}.texts")
-        return entry
-
-    def benchmark(slug: str, entry: dict[str, Any]) -> dict[str, Any]:
-        if "dataset" in entry:
-            entry["dataset"] = named(entry["dataset"], f"{slug}.data")
-        return entry
-
-    changed = dict(raw)
-    for key, change in (("calibrations", calibration), ("benchmarks", benchmark)):
-        if isinstance(raw.get(key), Mapping):
-            changed[key] = {
-                slug: change(str(slug), dict(entry)) if isinstance(entry, Mapping) else entry
-                for slug, entry in raw[key].items()
-            }
-    if found:
-        changed["datasets"] = {**mapping(raw.get("datasets")), **found}
-    return changed
+    for kind, keys in OWN_FILES.items():
+        entries = changed.get(kind)
+        for slug, entry in entries.items() if isinstance(entries, dict) else ():
+            for key in keys if isinstance(entry, dict) else ():
+                if key in entry:
+                    entry[key] = named(entry[key], f"{slug}.{keys[key]}")
+    return changed | ({"datasets": known} if known else {})
 
 
-def all_errors(raw: Mapping[str, Any]) -> list[str]:
-    """Return every error of an unvalidated configuration that is not about one value's kind."""
-    return [
-        *reserved_names(raw),
-        *world_errors(raw),
-        *experiment_errors(raw),
-        *benchmark_errors(raw),
-        *table_errors(raw),
-        *path_errors(raw),
-        *model_protocol_errors(raw),
-        *calibration_errors(raw),
-        *block_size_errors(raw),
-        *released_errors(raw),
-    ]
+def all_errors(config: "Config") -> list[str]:
+    """Return every error of a configuration whose values are of the right kinds."""
+    checks = (
+        *(reserved_names, world_errors, experiment_errors, benchmark_errors, table_errors),
+        *(path_errors, model_protocol_errors, calibration_errors, method_errors),
+    )
+    return [line for check in checks for line in check(config)]
 
 
-def reserved_names(raw: Mapping[str, Any]) -> list[str]:
-    """Return an error for each name that belongs to something else."""
-    return [
-        f"{kind}.{name}: the name {name!r} is reserved for {reserved[name]}; choose another name"
-        for kind, reserved in RESERVED.items()
-        for name in section(raw, kind)
-        if name in reserved
-    ]
+def unknown(where: str, given: str | list[str] | None, allowed: Iterable[str], what: str) -> Lines:
+    """Yield an error for a name, or each of a list, that is not among those defined."""
+    allowed = list(allowed)
+    if isinstance(given, list):
+        for number, one in enumerate(given):
+            yield from unknown(f"{where}.{number}", one, allowed, what)
+    elif given is not None and given not in allowed:
+        shown = ", ".join(allowed) or "none defined"
+        near = nearest(given, allowed)
+        yield f"{where}: got {given!r}, which is no {what}{near} (allowed: {shown})"
 
 
-def world_errors(raw: Mapping[str, Any]) -> list[str]:
-    """Return errors of the invented world: whose model it is, and what is shipped."""
-    lines = []
-    for name, entry in section(raw, "models").items():
-        if entry.get("world") is True and name != WORLD_MODEL:
-            lines.append(
-                f"models.{name}.world: the world's model is called {WORLD_MODEL!r}; use that name"
-            )
-        elif entry.get("world") is True and entry.get("mirror") not in (None, name):
-            lines.append(
-                f"models.{name}.mirror: got {entry['mirror']!r}, but the workflow makes the "
+def reserved_names(config: "Config") -> Lines:
+    """Yield an error for each name that belongs to something else."""
+    for kind, reserved in RESERVED.items():
+        for name in getattr(config, kind):
+            if name in reserved:
+                yield (
+                    f"{kind}.{name}: the name {name!r} is reserved for {reserved[name]}; choose "
+                    "another name"
+                )
+
+
+def world_errors(config: "Config") -> Lines:
+    """Yield errors of the invented world: whose model it is, and what is shipped."""
+    for name, entry in config.models.items():
+        if entry.world and name != WORLD_MODEL:
+            yield f"models.{name}.world: the world's model is called {WORLD_MODEL!r}; use that name"
+        elif entry.world and entry.mirror not in (None, name):
+            yield (
+                f"models.{name}.mirror: got {entry.mirror!r}, but the workflow makes the "
                 f"world's model itself; leave mirror out or set it to {name!r}"
             )
-    world = mapping(raw.get("world"))
-    seed, trains = world.get("seed", 0), raw.get("source") != "world" or world.get("retrain")
-    if type(seed) is int and seed != SHIPPED_SEED and not trains:
-        lines.append(
+    seed, shipped = config.world.seed, config.source == "world" and not config.world.retrain
+    if seed != SHIPPED_SEED and shipped:
+        yield (
             f"world.seed: got {seed}, but the shipped model belongs to the world with seed "
             f"{SHIPPED_SEED}; set world.retrain to true to train one for this world, and results "
             "to a new folder to keep the world that is there"
         )
-    return lines
 
 
-def reference_errors(where: str, value: Any, allowed: Iterable[str], what: str) -> list[str]:
-    """Return an error for a name, or each of a list, that is not among those defined."""
-    allowed = list(allowed)
-    if isinstance(value, list):
-        each = (reference_errors(f"{where}.{k}", v, allowed, what) for k, v in enumerate(value))
-        return [line for lines in each for line in lines]
-    if not isinstance(value, str) or value in allowed:
-        return []
-    shown = ", ".join(allowed) or "none defined"
-    return [
-        f"{where}: got {value!r}, which is no {what}{nearest(value, allowed)} (allowed: {shown})"
-    ]
-
-
-def experiment_errors(raw: Mapping[str, Any]) -> list[str]:
-    """Return errors of the names in experiments and of ``serving.experiment``."""
-    lines: list[str] = []
-    models, experiments = section(raw, "models"), section(raw, "experiments")
-    methods = [*METHODS, *section(raw, "methods")]
-    for name, experiment in experiments.items():
-        for key, allowed, what in (
-            ("models", models, "model"),
-            ("methods", methods, "method"),
-            ("calibrations", section(raw, "calibrations"), "calibration"),
-        ):
-            given = names(experiment.get(key))
-            lines += reference_errors(f"experiments.{name}.{key}", given, allowed, what)
-        for index, value in enumerate(names(experiment.get("models"))):
-            entry = models.get(value) if isinstance(value, str) else None
-            if entry and bool(entry.get("world")) != (raw.get("source") == "world"):
-                lines.append(
-                    f"experiments.{name}.models.{index}: model {value!r} does not go with "
-                    f"source {raw.get('source')!r}; the world's model needs source 'world', "
-                    "all others 'external'"
-                )
-    chosen = mapping(raw.get("serving")).get("experiment")
-    lines += reference_errors("serving.experiment", chosen, experiments, "experiment")
-    dataset, datasets = mapping(raw.get("serving")).get("dataset"), section(raw, "datasets")
-    return lines + reference_errors("serving.dataset", dataset, datasets, "data set")
-
-
-def benchmark_errors(raw: Mapping[str, Any]) -> list[str]:
-    """Return errors of the benchmarks: names, judges, and what each task does not know."""
-    lines: list[str] = []
-    models, experiments = section(raw, "models"), section(raw, "experiments")
-    benchmarks = section(raw, "benchmarks")
-    for name, entry in benchmarks.items():
-        where = f"benchmarks.{name}"
-        lines += reference_errors(
-            f"{where}.dataset", entry.get("dataset"), section(raw, "datasets"), "data set"
+def experiment_errors(config: "Config") -> Lines:
+    """Yield errors of the names in experiments and in ``serving``."""
+    methods = [*METHODS, *config.methods]
+    for name, experiment in config.experiments.items():
+        where = f"experiments.{name}"
+        yield from unknown(f"{where}.models", experiment.models, config.models, "model")
+        yield from unknown(f"{where}.methods", experiment.methods, methods, "method")
+        calibrations = experiment.calibrations
+        yield from unknown(
+            f"{where}.calibrations", calibrations, config.calibrations, "calibration"
         )
-        task = entry.get("task")
-        known = isinstance(task, str) and task in FACTS and task != LM_EVAL
-        if known and entry.get("dataset") is None:
-            lines.append(f"{where}.dataset: is missing; name a data set, or a file of your own")
-        given = names(entry.get("experiments"))
-        lines += reference_errors(f"{where}.experiments", given, experiments, "experiment")
-        lines += reference_errors(f"{where}.judge", entry.get("judge"), models, "model")
-        if entry.get("judge") and raw.get("source") == "world":
-            lines.append(
+        for index, model in enumerate(experiment.models):
+            entry = config.models.get(model)
+            if entry and entry.world != (config.source == "world"):
+                yield (
+                    f"{where}.models.{index}: model {model!r} does not go with source "
+                    f"{config.source!r}; the world's model needs source 'world', all others "
+                    "'external'"
+                )
+    serving = config.serving
+    yield from unknown("serving.experiment", serving.experiment, config.experiments, "experiment")
+    if serving.experiment:
+        yield from unknown("serving.dataset", serving.dataset, config.datasets, "data set")
+
+
+def benchmark_errors(config: "Config") -> Lines:
+    """Yield errors of the benchmarks: names, judges, and what each task does not know."""
+    for name, entry in config.benchmarks.items():
+        where = f"benchmarks.{name}"
+        yield from unknown(f"{where}.dataset", entry.dataset, config.datasets, "data set")
+        if entry.dataset is None and entry.task != LM_EVAL:
+            yield f"{where}.dataset: is missing; name a data set, or a file of your own"
+        yield from unknown(
+            f"{where}.experiments", entry.experiments, config.experiments, "experiment"
+        )
+        yield from unknown(f"{where}.judge", entry.judge, config.models, "model")
+        if entry.judge and config.source == "world":
+            yield (
                 f"{where}.judge: the invented world has no guard model; leave judge out there "
                 "(a word list stands in), or set source to 'external'"
             )
-        lines += [f"{where}.{key}: {what}" for key, what in benchmark_faults(entry)]
-    if benchmarks and all(entry.get("experiments") for entry in benchmarks.values()):
-        lines.append(
+        for key, what in benchmark_faults(entry.model_dump(exclude_none=True)):
+            yield f"{where}.{key}: {what}"
+    if all(entry.experiments for entry in config.benchmarks.values()):
+        yield (
             "benchmarks: every one is restricted to some experiments; leave experiments out of "
             "one at least, which all checkpoints get"
         )
-    return lines
 
 
-def table_errors(raw: Mapping[str, Any]) -> list[str]:
-    """Return errors of tables about a metric that no benchmark has, as its options leave it out."""
-    lines = []
-    entries = [one for one in section(raw, "benchmarks").values() if one.get("task") in FACTS]
-    for name in names(raw.get("tables")):
-        shown = TABLES.get(name, {}) if isinstance(name, str) else {}
-        task, metric = str(shown.get("task")), shown.get("metric")
-        if not metric or any(
-            one["task"] == task and metric in metrics_of(task, one) for one in entries
-        ):
-            continue
-        option = next(key for key, found in FACTS[task].options.items() if metric in found)
-        lines.append(
-            f"tables: {name} shows {metric} of the task {task}, which no benchmark has; add "
-            f"{option} to one of that task, or leave the table out"
-        )
-    return lines
+def table_errors(config: "Config") -> Lines:
+    """Yield errors of tables about a metric that no benchmark has, as its options leave it out."""
+    entries = [entry.model_dump() for entry in config.benchmarks.values()]
+    for name in config.tables:
+        task, metric = TABLES[name].get("task", ""), TABLES[name].get("metric")
+        mine = (metrics_of(task, entry) for entry in entries if entry["task"] == task)
+        if metric and not any(metric in metrics for metrics in mine):
+            option = next(key for key, found in FACTS[task].options.items() if metric in found)
+            yield (
+                f"tables: {name} shows {metric} of the task {task}, which no benchmark has; add "
+                f"{option} to one of that task, or leave the table out"
+            )
 
 
-def path_errors(raw: Mapping[str, Any]) -> list[str]:
-    """Return an error for each source with a path of its own and another place beside it."""
-    return [
-        f"{kind}.{name}.{key}: there is a path of your own beside it, which is used; remove one of "
-        "the two"
-        for kind in ("models", "datasets")
-        for name, entry in section(raw, kind).items()
-        for key in ("mirror", "hub", "world")
-        if entry.get("path") is not None and entry.get(key)
-    ]
+def path_errors(config: "Config") -> Lines:
+    """Yield an error for each source with a path of its own and another place beside it."""
+    for kind in ("models", "datasets"):
+        for name, entry in getattr(config, kind).items():
+            for key in ("mirror", "hub", "world"):
+                if entry.path is not None and getattr(entry, key, None):
+                    yield (
+                        f"{kind}.{name}.{key}: there is a path of your own beside it, which is "
+                        "used; remove one of the two"
+                    )
 
 
-def model_protocol_errors(raw: Mapping[str, Any]) -> list[str]:
-    """Return an error for each style and split of a model that its task does not have."""
-    return [
-        f"models.{name}.protocol.{task}.{key}: {what}"
-        for name, model in section(raw, "models").items()
-        for task, entry in mapping(model.get("protocol")).items()
-        for key, what in benchmark_faults(mapping(entry) | {"task": task})
-        if key in mapping(entry)
-    ]
+def model_protocol_errors(config: "Config") -> Lines:
+    """Yield an error for each style and split of a model that its task does not have."""
+    for name, model in config.models.items():
+        for task, entry in model.protocol.items():
+            given = entry.model_dump()
+            for key, what in benchmark_faults(given | {"task": task}):
+                if key in given:
+                    yield f"models.{name}.protocol.{task}.{key}: {what}"
 
 
-def calibration_errors(raw: Mapping[str, Any]) -> list[str]:
-    """Return errors of the calibrations: data sets, bias types, texts and their number."""
-    lines: list[str] = []
-    for name, entry in section(raw, "calibrations").items():
+def calibration_errors(config: "Config") -> Lines:
+    """Yield errors of the calibrations: data sets, bias types, texts and their number."""
+    # Of the catalogue only some have the form; one under a name of your own may have it.
+    own = [name for name in config.datasets if name not in DATA_OF]
+    for name, entry in config.calibrations.items():
         where = f"calibrations.{name}"
-        given, texts, datasets = entry.get("pairs"), entry.get("texts"), section(raw, "datasets")
-        pairs = {f"{where}.pairs.{k}": one for k, one in enumerate(names(given))}
-        pairs = pairs or {f"{where}.pairs": given}
-        used: list[tuple[str, Any, tuple[str, ...]]]
-        used = [(key, value, PAIR_SOURCES) for key, value in pairs.items()]
-        used += [(f"{where}.texts", texts, TEXT_SOURCES)]
-        for key, value, shipped in (one for one in used if isinstance(one[1], str) and one[1]):
-            # Of the catalogue only these have the form; one under a name of your own may have it.
-            own = [one for one in datasets if one not in DATA_OF]
-            fitting = [one for one in datasets if one in shipped] + own
+        used: list[tuple[str, str, tuple[str, ...]]]
+        used = [(f"{where}.pairs", one, PAIR_SOURCES) for one in entry.pairs]
+        used += [(f"{where}.texts", entry.texts, TEXT_SOURCES)] if entry.texts else []
+        for key, value, shipped in used:
+            fitting = [one for one in config.datasets if one in shipped] + own
             what, hint = "data set of the form that is read here", ""
-            if value not in datasets:
+            if value not in config.datasets:
                 what = "data set"
                 hint = "; a file of your own is given by its path, as in ./pairs.jsonl"
-            lines += [f"{line}{hint}" for line in reference_errors(key, value, fitting, what)]
-        for source in (one for one in pairs.values() if isinstance(one, str) and one in BIAS_TYPES):
-            categories, what = names(entry.get("categories")), f"bias type of {source}"
-            lines += reference_errors(f"{where}.categories", categories, BIAS_TYPES[source], what)
-        count = entry.get("n_texts", 0)
-        if texts in TEXT_SOURCES and count == 0:
-            lines.append(
-                f"{where}.n_texts: texts are of {texts!r}, but their number is "
-                f"{count if 'n_texts' in entry else 'missing'}; set n_texts from 1, or remove texts"
+            yield from (f"{line}{hint}" for line in unknown(key, value, fitting, what))
+        for source in (one for one in entry.pairs if one in BIAS_TYPES):
+            what = f"bias type of {source}"
+            yield from unknown(f"{where}.categories", entry.categories, BIAS_TYPES[source], what)
+        if entry.texts in TEXT_SOURCES and not entry.n_texts:
+            yield (
+                f"{where}.n_texts: texts are of {entry.texts!r}, but their number is missing; set "
+                "n_texts from 1, or remove texts"
             )
-        elif texts is None and type(count) is int and count > 0:
-            lines.append(
-                f"{where}.texts: {count} texts are asked for in n_texts, but their data set is "
-                "missing; set texts, or remove n_texts"
+        elif entry.texts is None and entry.n_texts:
+            yield (
+                f"{where}.texts: {entry.n_texts} texts are asked for in n_texts, but their data "
+                "set is missing; set texts, or remove n_texts"
             )
-    return lines
 
 
-def _grid(raw: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], str, dict[str, Any]]]:
-    """Yield each experiment with each of its methods: name, entry, method, options of a variant."""
-    variants = section(raw, "methods")
-    for name, experiment in section(raw, "experiments").items():
-        for method in names(experiment.get("methods")):
-            if isinstance(method, str):
-                yield name, experiment, method, variants.get(method, {})
+def method_errors(config: "Config") -> Lines:
+    """Yield errors of how experiments combine methods with regimes and calibrations.
 
-
-def block_size_errors(raw: Mapping[str, Any]) -> list[str]:
-    """Return an error for each block size that cuts the groups of a regime it is used with."""
+    A block must not cut a regime's groups, and what the code of 2026 pads must be padded.
+    """
     lines: dict[str, str] = {}
-    for name, experiment, method, own in _grid(raw):
-        size: Any = own.get("block_size")
-        where = f"methods.{method}.block_size"
-        if size is None:
-            where, size = "pruning.block_size", mapping(raw.get("pruning")).get("block_size")
-        if method == "dense" or type(size) is not int or size <= 0:
-            continue
-        grouped = [one for one in names(experiment.get("regimes")) if one in GROUPED]
-        for regime in (one for one in grouped if size % REGIMES[one].of):
-            group = REGIMES[regime].of
-            lines.setdefault(
-                where,
-                f"{where}: got {size}, expected a multiple of {group}, as experiments.{name} "
-                f"prunes with it to {regime}, zeros in each group of {group}",
-            )
-    return list(lines.values())
-
-
-def released_errors(raw: Mapping[str, Any]) -> list[str]:
-    """Return an error for each calibration that does not pad what the code of 2026 pads."""
-    general, calibrations = mapping(raw.get("pruning")), section(raw, "calibrations")
-    lines: dict[str, None] = {}
-    for name, experiment, method, own in _grid(raw):
-        facts = METHODS.get(str(own.get("method", method)))
-        scaling = own.get("bias_scaling") or general.get("bias_scaling")
-        theirs = facts and "bias_scaling" in facts.options and scaling == "released-2026"
-        for calibration in names(experiment.get("calibrations")) if theirs else ():
-            entry = calibrations.get(str(calibration), {})
-            alignment = entry.get("alignment") or general.get("alignment", "equal-length")
-            if alignment != "pad":
-                lines[
-                    f"calibrations.{calibration}.alignment: got {alignment!r}, expected 'pad', "
-                    f"as experiments.{name} prunes by {method} with bias_scaling "
-                    "'released-2026', the authors' code, which pads"
-                ] = None
-    return list(lines)
+    for name, experiment in config.experiments.items():
+        for method in experiment.methods:
+            own: Any = config.methods.get(method)
+            facts = METHODS.get(own.method if own else method, METHODS["dense"])
+            size, where = config.pruning.block_size, "pruning.block_size"
+            if own and own.block_size is not None:
+                size, where = own.block_size, f"methods.{method}.block_size"
+            for regime in set(GROUPED) & set(experiment.regimes) if facts.prunes else ():
+                if size % REGIMES[regime].of:
+                    lines.setdefault(
+                        where,
+                        f"got {size}, expected a multiple of {REGIMES[regime].of}, as "
+                        f"experiments.{name} prunes with it to {regime}",
+                    )
+            scaling = (own and own.bias_scaling) or config.pruning.bias_scaling
+            theirs = "bias_scaling" in facts.options and scaling == "released-2026"
+            for calibration in experiment.calibrations if theirs else ():
+                entry = config.calibrations.get(calibration)
+                alignment = (entry and entry.alignment) or config.pruning.alignment
+                if alignment != "pad":
+                    lines[f"calibrations.{calibration}.alignment"] = (
+                        f"got {alignment!r}, expected 'pad', as experiments.{name} prunes by "
+                        f"{method} with bias_scaling 'released-2026', the authors' code, which pads"
+                    )
+    yield from (f"{where}: {what}" for where, what in lines.items())
 
 
 def benchmark_faults(entry: Mapping[str, Any]) -> Faults:
@@ -369,9 +299,8 @@ def benchmark_faults(entry: Mapping[str, Any]) -> Faults:
 
     For the configuration and for commands alike: they fit its task, and each other.
     """
-    task = entry.get("task")
-    if task in FACTS:
-        yield from _task_faults(task, entry)
+    task = entry["task"]
+    yield from _task_faults(task, entry)
     if task == LM_EVAL and not entry.get("name"):
         yield "name", "is missing; name one of lm-eval's tasks, as in arc_easy"
     if task != LM_EVAL and entry.get("name") is not None:
@@ -386,17 +315,17 @@ def benchmark_faults(entry: Mapping[str, Any]) -> Faults:
                 f"tasks {' and '.join(fitting)} have" if fitting[1:] else f"task {fitting[0]} has"
             )
             yield key, f"only the {some} it, this is the task {task!r}; leave it out"
-    forms = entry.get("judge_forms")
-    if len({str(form) for form in names(forms)}) < len(names(forms)):
+    forms = entry.get("judge_forms") or ()
+    if len(set(forms)) < len(forms):
         yield "judge_forms", f"got {forms!r}, expected each form once"
-    if task in JUDGED and forms is not None and not entry.get("judge"):
+    if task in JUDGED and forms and not entry.get("judge"):
         yield "judge_forms", "says what a guard model is shown, but there is no judge; set judge"
 
 
 def _task_faults(task: str, entry: Mapping[str, Any]) -> Faults:
     """Yield what is wrong with options against the facts of their task."""
     facts, dataset = FACTS[task], entry.get("dataset")
-    owner, splits = DATA_OF.get(dataset, (task, ())) if isinstance(dataset, str) else (task, ())
+    owner, splits = DATA_OF.get(str(dataset), (task, ()))
     if owner != task:
         fitting = ", ".join(name for name, (other, _) in DATA_OF.items() if other == task)
         yield (
@@ -422,5 +351,5 @@ def _choice(task: str, entry: Mapping[str, Any], key: str, allowed: tuple[str, .
     value = entry.get(key)
     if value is not None and not allowed:
         yield key, f"the task {task} has none; leave it out"
-    elif isinstance(value, str) and value not in allowed:
+    elif value is not None and value not in allowed:
         yield key, f"got {value!r}, allowed are {', '.join(allowed)}{nearest(value, allowed)}"

@@ -352,21 +352,20 @@ class Config(Section):
 def validate_config(raw: Mapping[str, Any], origin: str = "the configuration") -> Config:
     """Return the validated configuration, or raise one UserError that lists every error.
 
+    Those of single values come first; what the keys say of each other is looked at when all
+    values are of the right kinds.
+
     Each line of the message gives the path of the key, the value found, the allowed
     values and the nearest match.
     """
     if not isinstance(raw, Mapping):
         raise UserError(f"expected a mapping as {origin}, got {type(raw).__name__}; name its keys")
-    raw = with_own_files(raw)
-    config, lines = None, []
     try:
-        config = Config.model_validate(raw)
+        config = Config.model_validate(with_own_files(raw))
+        lines = all_errors(config)
     except ValidationError as error:
-        hint = "; see config/README.md for what it means"
-        for _, line in field_errors(error, Config):
-            lines.append(line + (hint if line.endswith("is missing") else ""))
-    lines += all_errors(raw)
-    if lines or config is None:
+        lines = [line for _, line in field_errors(error, Config)]
+    if lines:
         count = f"{len(lines)} error{'s' if len(lines) > 1 else ''}"
         raise UserError(f"{origin} has {count}:\n" + "\n".join(f"  {line}" for line in lines))
     return config

@@ -10,8 +10,9 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple
-from typing import Any, Literal
+from typing import Any
 
+from ..io.checksums import Kind
 from ..io.codedigest import PACKAGE, code_digest, package_versions
 from ..io.errors import UserError, shown
 from ..io.files import canonical_json, digest
@@ -94,16 +95,6 @@ def mirror(config: Config) -> str | list[str] | None:
     return config.mirror[0] if config.mirror and len(config.mirror) == 1 else config.mirror
 
 
-def fetch_flags(paths: Paths) -> str:
-    """Return what fetching steps are told of a run: its lock, and where they ask first.
-
-    That is the file that names the mirror, or the world of the run.
-    """
-    asked_first = None if paths.mirror_file else mirror(paths.config)
-    told = {"lock": paths.config.lock, "mirror_file": paths.mirror_file, "mirror": asked_first}
-    return " ".join(flags(told).values())
-
-
 def source_entry(config: Config, kind: str, name: str) -> dict[str, Any]:
     """Return where a data set (``data``) or model (``models``) comes from."""
     named = config.datasets[name] if kind == "data" else config.models[name]
@@ -115,29 +106,40 @@ def source_entry(config: Config, kind: str, name: str) -> dict[str, Any]:
     return entry | ({"trust_remote_code": True} if config.models[name].trust_remote_code else {})
 
 
-def source_json(config: Config, kind: str, name: str) -> str:
-    """Return where a source comes from, as the fetching steps take it."""
-    return canonical_json({"entry": source_entry(config, kind, name)})
+def all_sources(config: Config) -> list[tuple[Kind, str, dict[str, Any]]]:
+    """Return (kind, name, entry) of each source that the run reads."""
+    names: list[tuple[Kind, str]] = [("data", name) for name in grids.needed_datasets(config)]
+    names += [("models", name) for name in grids.needed_models(config)]
+    return [(kind, name, source_entry(config, kind, name)) for kind, name in names]
 
 
-def needed_sources(config: Config) -> list[tuple[Literal["data", "models"], str, dict[str, Any]]]:
-    """Return (kind, name, entry) of each source that the run reads and does not make itself."""
-    found: list[tuple[Literal["data", "models"], str, dict[str, Any]]] = []
-    found += [("data", n, source_entry(config, "data", n)) for n in grids.needed_datasets(config)]
-    found += [("models", n, source_entry(config, "models", n)) for n in grids.needed_models(config)]
+def needed_sources(config: Config) -> list[tuple[Kind, str, dict[str, Any]]]:
+    """Return those of ``all_sources`` that the run does not make itself."""
+    found = all_sources(config)
     return [one for one in found if config.source != "world" or one[2].get("path")]
+
+
+def fetch_flags(paths: Paths, kind: Kind, name: str) -> str:
+    """Return what fetching a source is told: its entry, the run's lock, and where to ask first.
+
+    That is the file that names the mirror, or the world of the run.
+    """
+    told = {
+        "entry": canonical_json(source_entry(paths.config, kind, name)),
+        "lock": paths.config.lock,
+        "cache": f"{paths.results}/sources/hub",
+        "mirror_file": paths.mirror_file,
+        "mirror": None if paths.mirror_file else mirror(paths.config),
+    }
+    return " ".join(flags(told).values())
 
 
 def calibration_options(config: Config, calibration: str) -> dict[str, Any]:
     """Return the options of ``build-calibration`` by name; texts' own where it has texts."""
     entry = config.calibrations[calibration]
     return {
-        "categories": entry.categories,
-        **({"texts_source": entry.texts} if entry.texts else {}),
-        **({"n_texts": entry.n_texts, "max_tokens": entry.max_tokens} if entry.texts else {}),
-        "pair_tokens": entry.pair_tokens,
+        **entry.model_dump(exclude=set() if entry.texts else {"n_texts", "max_tokens"}),
         "alignment": grids.alignment(config, calibration),
-        "control": entry.control,
         "counterfactuals": entry.counterfactuals or None,
     }
 
@@ -276,49 +278,39 @@ def prune_job(point: Checkpoint) -> str:
 
 def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
     """Return (rule, job) -> name -> what the job's result depends on."""
-    sheet = contents(paths)
+    sheet = contents(paths.config)
+    # The sheet's words change no number.
+    numbers = _sheet(computed(sheet))
     return {
         **_sources(paths, fingerprint),
         **_pruning(paths),
         **_evaluation(paths),
         **_serving(paths),
-        ("write_run_sheet", ALL): _sheet(paths, sheet),
-        # The sheet's words change no number: what computes one has a sheet of its own.
-        ("list_checkpoints", ALL): _sheet(paths, computed(sheet)),
-        ("collect_results", ALL): code("analysis.collect_results")
+        ("write_run_sheet", ALL): _sheet(sheet),
+        ("collect_results", ALL): numbers
+        | code("analysis.collect_results")
         | packages("numpy", "scipy", "statsmodels", "pandas"),
-        ("make_items", ALL): code("analysis.make_items"),
+        ("make_items", ALL): numbers | code("analysis.make_items"),
         ("make_tables", ALL): code("reporting.make_tables") | packages("matplotlib", "itables"),
         ("make_paper", ALL): code("reporting.make_paper"),
     }
 
 
-def _sheet(paths: Paths, sheet: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a run sheet holds: the configuration by its keys, the grids as a digest.
-
-    Where the results lie changes neither.
-    """
-    grid = {name: sheet[name] for name in ("experiments", "checkpoints")}
-    found = digest(canonical_json(grid).replace(f"{paths.results}/", ""))
-    return {**keys(sheet["config"]), "grid": f"grid {found}"}
+def _sheet(sheet: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a run sheet holds: the configuration by its keys, the grids as a digest."""
+    return {**keys(sheet["config"]), "grid": f"grid {digest(sheet['experiments'])}"}
 
 
 def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
     config = paths.config
     found: Dependencies = {}
-    for rule, kind, names in (
-        ("fetch_dataset", "data", grids.needed_datasets(config)),
-        ("fetch_model", "models", grids.needed_models(config)),
-    ):
-        for name in names:
-            entry = source_entry(config, kind, name)
-            files = f"files {fingerprint(kind, name, entry)}"
-            found[rule, name] = keys(entry, kind, name) | {"files": files} | code(f"data.{rule}")
+    for kind, name, entry in all_sources(config):
+        files = {"files": f"files {fingerprint(kind, name, entry)}"}
+        params = keys(entry, kind, name) | files | code("data.fetch_source")
+        found["fetch_source", f"{kind}/{name}"] = params
     for model, name in {key[:2] for key in grids.calibrated(paths.checkpoints)}:
         options = calibration_options(config, name)
-        pairs = " ".join(config.calibrations[name].pairs)
         found["build_calibration", f"{model}/{name}"] = {
-            "pairs_source": f"--pairs-source {pairs}",
             **flags(options | own_bos(config, model)),
             **code("data.build_calibration"),
             **packages("transformers", "tokenizers"),

@@ -8,7 +8,6 @@ operations of the forward passes. A kind of job that was never measured has no t
 
 import argparse
 import contextlib
-import json
 import math
 import os
 import re
@@ -18,6 +17,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError, safe_open
 
 from ..io.errors import UserError
 from ..io.files import read_json
@@ -46,7 +47,6 @@ OWN_ROWS = 100  # of a file of the user's own
 # As in 3.8B or 135M, the size in words of a model whose files are not here.
 _WORDS = re.compile(r"([0-9.]+) ?([BM])")
 _ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
-_HEADER_LIMIT = 100_000_000  # of safetensors, the format's own
 
 
 Measured = Sequence[tuple["Job", float]]  # jobs of one results folder with their seconds
@@ -254,15 +254,13 @@ def model_size(paths: Paths, name: str) -> tuple[float, float]:
 def _of_files(files: list[Path]) -> tuple[float, float] | None:
     """Return parameters and bytes by the headers of safetensors files; None without any."""
     parameters = 0
-    for file in files:
-        try:
-            with open(file, "rb") as handle:
-                length = int.from_bytes(handle.read(8), "little")
-                header = json.loads(handle.read(min(length, _HEADER_LIMIT)))
-            header.pop("__metadata__", None)
-            parameters += sum(math.prod(one["shape"]) for one in header.values())
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return None
+    try:
+        for file in files:
+            with safe_open(file, "numpy") as tensors:
+                shapes = [tensors.get_slice(name).get_shape() for name in tensors.keys()]  # noqa: SIM118
+            parameters += sum(map(math.prod, shapes))
+    except (OSError, SafetensorError):
+        return None
     size = sum(file.stat().st_size for file in files)
     return (float(parameters), float(size)) if parameters else None
 

@@ -1,27 +1,22 @@
 """What the tables know of a run: its configuration, its checkpoints, their files.
 
-``run_sheet.json`` is written and read here, in the form of ``Contents``.
+``run_sheet.json`` has the configuration, from which all else follows, and lists the checkpoints.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from typing import Any
 
 from ..io.errors import UserError
 from ..io.files import canonical_json, read_json, write_text
 from . import grids
 from .benchmark_keys import Benchmark
 from .config import Config, validate_config
-from .field_errors import field_errors
 from .finished import result_folder
 from .grids import Checkpoint
+from .paths import Paths
 from .tasks import FACTS, PAPER_DATASETS
-
-if TYPE_CHECKING:
-    from .paths import Paths
 
 RUN_SHEET = "run_sheet.json"
 # Places on this machine, and other keys that change no table.
@@ -33,33 +28,6 @@ WORDS = {
     "methods": ("label",),
     "datasets": ("groups",),
 }
-
-
-class CheckpointEntry(BaseModel):
-    """A checkpoint and its files: relative to the working directory, null where it has none."""
-
-    model_config = ConfigDict(strict=True)
-
-    model: str
-    method: str
-    regime: str
-    calibration: str
-    seed: int
-    evals: str | None = None
-    check: str | None = None
-    masks: str | None = None
-    calibration_manifest: str | None = None
-    serving: str | None = None
-
-
-class Contents(BaseModel):
-    """What ``run_sheet.json`` holds; experiments are lists of checkpoint keys."""
-
-    model_config = ConfigDict(strict=True)
-
-    config: dict[str, Any]
-    experiments: dict[str, list[Annotated[str, StringConstraints(pattern=r"^([^/]+/){4}s\d+$")]]]
-    checkpoints: list[CheckpointEntry]
 
 
 @dataclass(frozen=True)
@@ -115,60 +83,43 @@ def has_paper_form(entry: Benchmark) -> bool:
     return entry.judge is not None and "paper" in (entry.judge_forms or ())
 
 
-def _checkpoint(key: str) -> Checkpoint:
-    model, method, regime, calibration, seed = key.split("/")
-    return Checkpoint(model, method, regime, calibration, int(seed.removeprefix("s")))
+def sheet_of(config: Config) -> RunSheet:
+    """Return the run of a configuration; its files are below ``config.results``, or None."""
+    paths, served = Paths(config), set(grids.serving_checkpoints(config))
+    files = {
+        point: {
+            "evals": paths.evaluation(point),
+            "check": None if point.is_base else paths.ready(point),
+            "masks": paths.masks(point) if point in paths.mask_references else None,
+            "calibration_manifest": paths.calibration_manifest(point),
+            "serving": paths.efficiency(point.model) if point in served else None,
+        }
+        for point in paths.checkpoints
+    }
+    names = config.experiments
+    return RunSheet(
+        config, {one: grids.experiment_checkpoints(config, one) for one in names}, files
+    )
 
 
 def read_run_sheet(path: Path | str) -> RunSheet:
     """Read ``run_sheet.json``; raise UserError when it is missing, broken or incomplete."""
-    try:
-        found = Contents.model_validate(read_json(path))
-    except ValidationError as error:
-        _, line = next(field_errors(error, Contents))
-        raise UserError(
-            f"expected a run sheet with config, experiments and checkpoints in {path}, but it is "
-            f"incomplete ({line}); let the workflow write it again"
-        ) from None
-    config = validate_config(found.config, origin=f"the configuration in {path}")
-    names = {"model", "method", "regime", "calibration", "seed"}
-    files = {
-        Checkpoint(**entry.model_dump(include=names)): entry.model_dump(exclude=names)
-        for entry in found.checkpoints
-    }
-    experiments = {
-        name: [_checkpoint(key) for key in keys] for name, keys in found.experiments.items()
-    }
-    return RunSheet(config, experiments, files)
+    config = read_json(path).get("config")
+    return sheet_of(validate_config(config, origin=f"the configuration in {path}"))
 
 
-def contents(paths: "Paths") -> dict[str, Any]:
-    """Return what ``run_sheet.json`` holds for the run whose files are ``paths``."""
-    config = paths.config
-    served = set(grids.serving_checkpoints(config))
+def contents(config: Config) -> dict[str, Any]:
+    """Return what ``run_sheet.json`` holds for the run of a configuration."""
     local = dict.fromkeys(LOCAL, True) | {"serving": {"python"}}
     dumped = config.model_dump(mode="json", exclude=local)
     dumped["models"] = {
         name: {key: value for key, value in dumped["models"][name].items() if key != "gpus"}
         for name in grids.needed_models(config)
     }
+    experiments = sheet_of(config).experiments.items()
     return {
         "config": dumped,
-        "experiments": {
-            name: [point.key for point in grids.experiment_checkpoints(config, name)]
-            for name in config.experiments
-        },
-        "checkpoints": [
-            {
-                **asdict(point),
-                "evals": paths.evaluation(point),
-                "check": None if point.is_base else paths.ready(point),
-                "masks": paths.masks(point) if point in paths.mask_references else None,
-                "calibration_manifest": paths.calibration_manifest(point),
-                "serving": paths.efficiency(point.model) if point in served else None,
-            }
-            for point in paths.checkpoints
-        ],
+        "experiments": {name: [point.key for point in points] for name, points in experiments},
     }
 
 
@@ -183,6 +134,6 @@ def computed(sheet: Mapping[str, Any]) -> dict[str, Any]:
     return {**sheet, "config": config}
 
 
-def write_run_sheet(path: Path | str, paths: "Paths") -> None:
+def write_run_sheet(path: Path | str, config: Config) -> None:
     """Write ``run_sheet.json``."""
-    write_text(path, canonical_json(contents(paths)) + "\n")
+    write_text(path, canonical_json(contents(config)) + "\n")

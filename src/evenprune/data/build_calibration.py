@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..config.calibration_keys import Calibration, Tokens
-from ..config.flags import add_flags
-from ..config.pair_sources import PAIR_SOURCES, TEXT_SOURCES
+from ..config.flags import add_flags, checked
+from ..config.pair_sources import TEXT_SOURCES
 from ..config.pruning_keys import Pruning
 from ..io.checksums import recorded_checksums, sealed, sha256_cached, source_files, source_folder
 from ..io.errors import UserError, printable
@@ -53,20 +53,12 @@ TOKENIZER_FILES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags."""
     add = parser.add_argument
-    add("--pairs-source", required=True, nargs="+", metavar="NAME",
-        help=f"data sets of the pairs, one or several: {', '.join(PAIR_SOURCES)}, or any other "
-        "name for pairs of your own")  # fmt: skip
-    add("--pairs-data", required=True, nargs="+", metavar="DATA",
-        help="folder, file or record of each of them, in the same order")  # fmt: skip
-    add("--categories", default="", help="bias types to keep, comma separated; empty: all")
-    add("--texts-source", default=TEXT_SOURCES[0], metavar="NAME",
-        help=f"data set of the texts: {TEXT_SOURCES[0]}, or another name for your own")  # fmt: skip
-    add("--texts-data", metavar="DATA", help="folder, file or record of it")
-    add_flags(parser, Calibration, "n_texts", "max_tokens", "pair_tokens", "control",
-              "counterfactuals")  # fmt: skip
-    add_flags(parser, Pruning, "alignment")
-    add_flags(parser, Tokens)
     add("--model", required=True, help="model folder or record, for its tokenizer")
+    add_flags(parser, Calibration)
+    add("--pairs-data", required=True, nargs="+", metavar="DATA",
+        help="folder, file or record of each of --pairs, in the same order")  # fmt: skip
+    add("--texts-data", metavar="DATA", help="folder, file or record of --texts")
+    add_flags(parser, Tokens)
     add("--seed", type=int, default=0, help="seed of the texts' order and of the control")
     add("--name", help="name of the calibration; default: the folder above --out")
     add("--out", type=Path, required=True, help="folder to write")
@@ -286,62 +278,57 @@ def _hub_names(given: Iterable[Path | str]) -> list[str]:
 def run(args: argparse.Namespace) -> None:
     """Write the calibration folder."""
     options = vars(args)
+    entry = checked(Calibration, {name: options.pop(name) for name in Calibration.model_fields})
     trust = options.pop("trust_remote_code")
     with located(options.pop("model"), trust=trust) as (model,):
-        build_calibration(model, **options)
+        build_calibration(model, entry, **options)
 
 
 def build_calibration(
     model: Path,
-    pairs_source: Sequence[str],
+    entry: Calibration,
     pairs_data: Sequence[Path | str],
+    texts_data: Path | str | None,
     out: Path,
     *,
-    categories: str,
-    texts_source: str,
-    texts_data: Path | str | None,
-    n_texts: int,
-    max_tokens: int,
-    pair_tokens: int | None,
-    counterfactuals: int,
-    alignment: str,
-    control: str,
     bos: str,
     seed: int,
     name: str | None,
 ) -> None:
-    """Write the calibration folder; raise UserError when no pair or text is left."""
-    own_texts = texts_source not in TEXT_SOURCES
-    if (n_texts > 0 and not texts_data) or (texts_data and n_texts < 1 and not own_texts):
+    """Write the calibration folder; raise UserError when no pair or text is left.
+
+    pairs_data, texts_data: folder, file or record of each data set that ``entry`` names.
+    """
+    own_texts = entry.texts not in TEXT_SOURCES
+    number = entry.n_texts or (entry.texts and own_texts)
+    if len({bool(one) for one in (entry.texts, texts_data, number)}) > 1:
         raise UserError(
-            "expected --texts-data and --n-texts (above 0) together, got "
-            f"--texts-data {texts_data} and --n-texts {n_texts}"
+            "expected --texts, --texts-data and --n-texts (above 0) together, got "
+            f"{entry.texts}, {texts_data} and {entry.n_texts}"
         )
-    names = pairs_source
-    if len(names) != len(pairs_data) or len(set(names)) < len(names):
+    if len(entry.pairs) != len(pairs_data):
         raise UserError(
-            "expected each data set once in --pairs-source and as many folders or records in "
-            f"--pairs-data, got {' '.join(names)} and {len(pairs_data)} of them; correct the "
-            "flags"
+            "expected as many folders or records in --pairs-data as data sets in --pairs, got "
+            f"{len(pairs_data)} and {' '.join(entry.pairs)}; correct the flags"
         )
-    folder, asked = source_folder(model), dict(zip(names, pairs_data))
+    alignment, control = entry.alignment or Pruning().alignment, entry.control
+    folder, asked = source_folder(model), dict(zip(entry.pairs, pairs_data))
     given = [path for path in (model, *asked.values(), texts_data) if path]
     inputs = [*given, *map(source_folder, given)]
     check_folder(out, CALIBRATION, inputs)
     tokenizer = load_tokenizer(folder)
     check_bos(tokenizer, bos)
-    wanted = [one for one in categories.split(",") if one]
     parts = {}
     for source, path in asked.items():
-        read = read_source_pairs(source, source_folder(path), counterfactuals > 0)
-        pairs = select_categories(read, wanted)
-        if pair_tokens is not None:
+        read = read_source_pairs(source, source_folder(path), entry.counterfactuals > 0)
+        pairs = select_categories(read, entry.categories)
+        if entry.pair_tokens is not None:
             for pair, side in itertools.product(pairs, (*PAIR[2:], "unrelated")):
                 if side in pair:
-                    how = (pair_tokens, "--pair-tokens", bos)
+                    how = (entry.pair_tokens, "--pair-tokens", bos)
                     pair[side] = truncate_text(pair[side], tokenizer, *how)
-        if counterfactuals:
-            told = (counterfactuals, control, seed)
+        if entry.counterfactuals:
+            told = (entry.counterfactuals, control, seed)
             pairs = with_counterfactuals(pairs, source, source_folder(path), *told)
         parts[source] = choose_pairs(pairs, tokenizer, alignment, control, seed, bos)
         for note in parts[source].notes:
@@ -350,24 +337,24 @@ def build_calibration(
     sources = {source: _source_checksums(path) for source, path in asked.items()}
 
     texts: list[dict[str, str]] = []
-    if texts_data:
+    if entry.texts and texts_data:
         place = source_folder(texts_data)
         if own_texts:
             found = read_texts(place)
         else:
             found = [{"id": one.id, "text": one.text} for one in read_ultrachat(place)]
-        sources[texts_source] = _source_checksums(texts_data)
-        chosen = choose_texts(found, n_texts or len(found), seed)
+        sources[entry.texts] = _source_checksums(texts_data)
+        chosen = choose_texts(found, entry.n_texts or len(found), seed)
         texts = [
             {
                 "id": item["id"],
-                "text": truncate_text(item["text"], tokenizer, max_tokens, bos=bos),
+                "text": truncate_text(item["text"], tokenizer, entry.max_tokens, bos=bos),
             }
             for item in track(chosen, len(chosen), "texts")
         ]
-        if len(texts) < n_texts:
+        if len(texts) < entry.n_texts:
             print(
-                f"note: {n_texts} texts were asked for, the source has {len(texts)}; "
+                f"note: {entry.n_texts} texts were asked for, the source has {len(texts)}; "
                 "all of them are used",
                 file=sys.stderr,
             )
@@ -383,18 +370,18 @@ def build_calibration(
         "sources": sources,
         **({"hub": hub} if hub else {}),
         "pairs": chosen_pairs.numbers,
-        "texts": {"asked": n_texts, "kept": len(texts), "tokens": text_tokens},
+        "texts": {"asked": entry.n_texts, "kept": len(texts), "tokens": text_tokens},
         "tokens": {"pairs": chosen_pairs.tokens, "texts": text_tokens},
         "spec": {
             "pairs": list(parts) if several else next(iter(parts)),
-            "categories": wanted,
-            "texts": texts_source if texts_data else None,
-            "n_texts": n_texts,
-            "max_tokens": max_tokens if texts_data else None,
-            **({"pair_tokens": pair_tokens} if pair_tokens is not None else {}),
+            "categories": entry.categories,
+            "texts": entry.texts,
+            "n_texts": entry.n_texts,
+            "max_tokens": entry.max_tokens if entry.texts else None,
+            **({"pair_tokens": entry.pair_tokens} if entry.pair_tokens is not None else {}),
             "control": control,
             **({"bos": bos} if bos != "auto" else {}),
-            **({"counterfactuals": counterfactuals} if counterfactuals else {}),
+            **({"counterfactuals": entry.counterfactuals} if entry.counterfactuals else {}),
         },
     }
     with atomic_folder(out, CALIBRATION, inputs) as place:

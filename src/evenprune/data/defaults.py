@@ -3,7 +3,6 @@ and the calibration of the default configuration. What is missing is fetched."""
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from ..config.benchmark_keys import Benchmark
 from ..config.config import Config, default_config
@@ -12,7 +11,7 @@ from ..io.errors import UserError, nearest
 from ..io.files import digest, read_json
 from . import build_calibration
 from .packages import cache_path
-from .sources import resolve_dataset, resolve_model
+from .sources import resolve_source
 
 # Files of pairs and of texts, None where there are no texts.
 Calibrated = tuple[Path, Path | None]
@@ -27,7 +26,7 @@ def catalogue_model(name: str) -> Path | None:
     if name not in config.models or config.models[name].world:
         return None
     entry = config.models[name].model_dump()
-    found = resolve_model(name, entry, mirror=config.mirror, lock_path=config.lock)
+    found = resolve_source("models", name, entry, mirror=config.mirror, lock_path=config.lock)
     return Path(found["folder"])
 
 
@@ -40,13 +39,8 @@ def similar_models(text: str) -> str:
 
 def dataset_folder(config: Config, name: str) -> Path:
     """Return the folder or file of a data set of a configuration; UserError where it is nowhere."""
-    record = resolve_dataset(
-        name,
-        config.datasets[name].model_dump(),
-        mirror=config.mirror,
-        lock_path=config.lock,
-        cache=cache_path("sources", "hub"),
-    )
+    entry = config.datasets[name].model_dump()
+    record = resolve_source("data", name, entry, mirror=config.mirror, lock_path=config.lock)
     folder = Path(record["folder"])
     return folder / record["file"] if "file" in record else folder
 
@@ -84,30 +78,17 @@ def default_calibration(
             f"got {name!r}"
         )
     entry = config.calibrations[name]
+    entry = entry.model_copy(update={"alignment": entry.alignment or alignment})
     pairs = [dataset_folder(config, source) for source in entry.pairs]
     texts = dataset_folder(config, entry.texts) if entry.texts else None
-    options: dict[str, Any] = {
-        "pairs_source": list(entry.pairs),
-        "pairs_data": [str(path) for path in pairs],
-        "categories": ",".join(entry.categories),
-        "texts_source": entry.texts or "",
-        "texts_data": texts and str(texts),
-        "n_texts": entry.n_texts,
-        "max_tokens": entry.max_tokens,
-        "pair_tokens": entry.pair_tokens,
-        "counterfactuals": entry.counterfactuals,
-        "alignment": entry.alignment or alignment,
-        "control": entry.control,
-        "bos": bos,
-        "seed": seed,
-        "name": name,
-    }
-    made_of = [options, build_calibration.tokenizer_digest(model)]
+    made_of = [entry.model_dump(), *map(str, [*pairs, texts]), bos, seed, name]
+    made_of += [build_calibration.tokenizer_digest(model)]
     code = code_digest(f"{__package__}.build_calibration")
     folder = cache_path("calibrations", f"{name}-{digest([*made_of, code])}")
-    manifest = folder / "manifest.json"
-    if not manifest.is_file():
-        build_calibration.build_calibration(model, out=folder, **options)
+    if not (folder / "manifest.json").is_file():
+        build_calibration.build_calibration(
+            model, entry, pairs, texts, folder, bos=bos, seed=seed, name=name
+        )
     print(f"calibration {name} of the catalogue, in {folder}", file=sys.stderr)
-    kept = read_json(manifest)["texts"]["kept"]
+    kept = read_json(folder / "manifest.json")["texts"]["kept"]
     return folder / "pairs.jsonl", folder / "texts.jsonl" if kept else None

@@ -17,11 +17,10 @@ from ..io.errors import UserError
 from ..models.loading import weight_files
 from ..models.trust import FLAG, trusting_folders
 from .hub import snapshot
-from .lock import read_lock
+from .lock import LOCK, read_lock
 from .packages import gguf_folder
 from .source_files import split_ref
-from .source_flags import LOCK
-from .sources import is_gguf, resolve_model
+from .sources import is_gguf, resolve_source
 
 
 @contextlib.contextmanager
@@ -32,27 +31,29 @@ def located(*models: Path | str, trust: bool = False) -> Iterator[list[Path]]:
     folder into which it is converted. Their own code may run inside of the context only. Raises
     UserError for a repository that cannot be read, and for a name that nothing has.
     """
-    found = [_local(str(one), trust) for one in models]
+    found = [find_model(str(one), LOCK, trust)[0] for one in models]
     with trusting_folders(map(source_folder, found) if trust else ()):
         yield found
 
 
-def _local(text: str, trusted: bool) -> Path:
+def find_model(text: str, lock: Path | str, trust: bool) -> tuple[Path, str | None]:
+    """Return where a model is that lies here or is named, and its commit if it is of the hub."""
     from .defaults import catalogue_model, similar_models
 
     if is_gguf(text):
-        return gguf_folder(Path(text))
-    if not os.path.lexists(text) and "/" not in text:
+        return gguf_folder(Path(text)), None
+    there = os.path.lexists(text)
+    if not there and "/" not in text:
         if found := catalogue_model(text):
-            return found
+            return found, None
         raise UserError(
             f"there is no model {text}: no folder here and no name of the catalogue (one on the "
             f"hub has the form org/name, as openai-community/gpt2){similar_models(text)}"
         )
-    if os.path.lexists(text) or os.path.isdir(text.partition("/")[0]) or not is_repository(text):
-        return Path(text)
+    if there or os.path.isdir(text.partition("/")[0]) or not is_repository(text):
+        return Path(text), None
     try:
-        return hub_model(text, LOCK, trusted)[0]
+        return hub_model(text, lock, trust)
     except UserError as error:
         near = similar_models(text)
         raise UserError(f"there is no folder {text} here, and {error}{near}") from None
@@ -67,7 +68,7 @@ def hub_model(key: str, lock: Path | str, trust: bool) -> tuple[Path, str]:
     """
     entry = {"hub": key, FLAG: trust}
     if key in read_lock(lock):
-        record = resolve_model(key, entry, mirror=None, lock_path=lock)
+        record = resolve_source("models", key, entry, mirror=None, lock_path=lock)
         return Path(record["folder"]), str(record["revision"])
     repo, ref = split_ref(key)
     folder, _ = snapshot(repo, "model", ref or "main", model_patterns(entry))

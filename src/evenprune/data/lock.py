@@ -12,6 +12,7 @@ from ..io.files import read_json, write_json
 from .hub import RepoType, snapshot
 from .source_files import Entry, Part, dataset_parts, select, split_ref
 
+LOCK = "config/sources.lock.json"
 # The hub's own parquet copy of a data set, for those that are stored in another form.
 PARQUET_REF = "refs/convert/parquet"
 

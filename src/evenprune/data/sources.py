@@ -23,7 +23,7 @@ from ..io.outputs import atomic_folder, check_folder
 from ..models.loading import weight_files
 from .converters import convert
 from .lock import fetch_locked, locked, pinned, read_lock
-from .packages import GGUF, gguf_folder, package_source, source_facts
+from .packages import GGUF, cache_path, gguf_folder, package_source, source_facts
 from .source_files import Entry, dataset_parts, split_ref
 
 # Mirrors by their folders: one, or several that are tried in order.
@@ -144,29 +144,54 @@ def missing(
     return UserError(f"the {what} {name} was not found: {looked}, and {hub_says}; {remedy}")
 
 
-def resolve_dataset(
-    name: str, entry: Entry, *, mirror: Mirrors, lock_path: Path | str, cache: Path | str
+def resolve_source(
+    kind: Kind,
+    name: str,
+    entry: Entry,
+    *,
+    mirror: Mirrors,
+    lock_path: Path | str,
+    cache: Path | str | None = None,
 ) -> dict[str, Any]:
-    """Return the record of a data set: from the mirror, or from the hub at its pinned commit.
+    """Return the record of a source: from this machine, the hub at its pinned commit, or a package.
 
-    Hub files are converted to the canonical ones in ``cache/<name>``, where only an earlier
-    conversion is replaced. Raises UserError when
-    the data set is in neither place, when a file does not fit the lock, or when the hub's
-    columns are not those expected.
+    Hub files of a data set are converted to the canonical ones in ``cache/<name>``, where only an
+    earlier conversion is replaced. Raises UserError when the source is nowhere, when a file does
+    not fit the lock, when columns are not those expected, or weights no whole safetensors files.
     """
     lock = read_lock(lock_path)
-    here = _at_hand("data", name, entry, mirror, lock)
-    if here:
-        return here
-    located = pinned("data", name, entry, lock)
+    if place := local_source(kind, name, entry, mirror):
+        root = _root(place, mirror)
+        # The invented world is written in the layout of a mirror and says what it is.
+        origin = "world" if root and (Path(root) / "world.json").is_file() else "mirror"
+        if kind == "models":
+            place = gguf_folder(place) if place.is_file() else place
+            weight_files(place)
+        return _record(kind, name, entry, place, "own" if entry.get("path") else origin, None)
+    located = pinned(kind, name, entry, lock)
+    if entry.get("package") and not located:
+        place = package_source(kind, name, entry)
+        return _record(kind, name, entry, place, "package", entry["package"]["name"])
     if not located:
-        raise missing("data", name, entry, mirror, lock)
-    folder = Path(cache) / name
+        raise missing(kind, name, entry, mirror, lock)
+    paths = {
+        part: [folder / file for file in names]
+        for part, (key, names) in located.items()
+        for folder in [fetch_locked(lock, key, names, lock_path)]
+    }
+    if kind == "models":
+        key, names = located[name]
+        weight_files(paths[name][0].parent)
+        return {
+            "model": name,
+            "origin": "hub",
+            "folder": str(paths[name][0].parent),
+            "hub": split_ref(key)[0],
+            "revision": lock[key]["revision"],
+            "files": {file: lock[key]["files"][file] for file in names},
+        }
+    folder = Path(cache or cache_path("sources", "hub")) / name
     check_folder(folder, DATA_SET, name="--cache")
-    paths = {}
-    for part, (key, names) in located.items():
-        fetched = fetch_locked(lock, key, names, lock_path)
-        paths[part] = [fetched / file for file in names]
     files = convert(name, dataset_parts(name, entry), paths)
     with atomic_folder(folder, DATA_SET) as temporary:
         for file, text in files.items():
@@ -174,54 +199,6 @@ def resolve_dataset(
     keys = sorted({key for key, _ in located.values()})
     revision = ", ".join(f"{key}@{lock[key]['revision']}" for key in keys)
     return _record("data", name, entry, folder, "hub", revision)
-
-
-def resolve_model(
-    name: str, entry: Entry, *, mirror: Mirrors, lock_path: Path | str
-) -> dict[str, Any]:
-    """Return the record of a model: from the mirror, or from the hub at its pinned commit.
-
-    Raises UserError when the model is in neither place, when a file does not fit the lock,
-    or when the weights are no whole safetensors files.
-    """
-    lock = read_lock(lock_path)
-    here = _at_hand("models", name, entry, mirror, lock)
-    if here:
-        return here
-    located = pinned("models", name, entry, lock)
-    if not located:
-        raise missing("models", name, entry, mirror, lock)
-    key, names = located[name]
-    folder = fetch_locked(lock, key, names, lock_path)
-    weight_files(folder)
-    return {
-        "model": name,
-        "origin": "hub",
-        "folder": str(folder),
-        "hub": split_ref(key)[0],
-        "revision": lock[key]["revision"],
-        "files": {file: lock[key]["files"][file] for file in names},
-    }
-
-
-def _at_hand(
-    kind: Kind, name: str, entry: Entry, mirror: Mirrors, lock: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """Return the record of a source on this machine or in a package; None for one on the hub."""
-    place = local_source(kind, name, entry, mirror)
-    if place:
-        root = _root(place, mirror)
-        # The invented world is written in the layout of a mirror and says what it is.
-        origin = "world" if root and (Path(root) / "world.json").is_file() else "mirror"
-        origin = "own" if entry.get("path") else origin
-        if kind == "models":
-            place = gguf_folder(place) if place.is_file() else place
-            weight_files(place)
-        return _record(kind, name, entry, place, origin, None)
-    if not entry.get("package") or pinned(kind, name, entry, lock):
-        return None
-    place = package_source(kind, name, entry)
-    return _record(kind, name, entry, place, "package", entry["package"]["name"])
 
 
 def _root(folder: Path, mirror: Mirrors) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..io.errors import UserError, shown
+from ..io.errors import UserError
 from ..io.reading import iter_csv, iter_jsonl, parse_json, read_json, read_text
 
 
@@ -23,34 +23,16 @@ class SplitTable:
     class_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     count: int = 0
 
-    def require(self, columns: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows; raise UserError for one that lacks a column, or if there is none."""
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the rows, and count them."""
         for row in self.rows:
-            missing = [column for column in columns if column not in row]
-            if missing:
-                raise UserError(
-                    f"expected the columns {', '.join(columns)} in {self.name}, got "
-                    f"{', '.join(row)} (without {', '.join(missing)} in row {self.count}); "
-                    "the data set on the hub has another form than this converter knows: pin an "
-                    "older revision in the lock file or take the files from a mirror"
-                )
             self.count += 1
             yield row
-        if not self.count:
-            raise UserError(f"expected rows in {self.name}, found none; fetch it again")
 
     def label(self, column: str, value: Any, default: Sequence[str] = ()) -> str:
         """Return a class label as text: itself, or the name that its number stands for."""
-        if isinstance(value, str):
-            return value
         names = self.class_names.get(column, default)
-        if type(value) is not int or not 0 <= value < len(names):
-            raise UserError(
-                f"expected a label of {column} in {self.name} as text or as a number below "
-                f"{len(names)} (known names: {', '.join(names) or 'none'}), got {shown(value)}; "
-                "take the files from a mirror"
-            )
-        return names[value]
+        return value if isinstance(value, str) else dict(enumerate(names))[value]
 
 
 def read_table(
@@ -122,11 +104,9 @@ def _rows_at(path: Path, at: str | None) -> Iterator[Mapping[str, Any]]:
 def _class_names(features: Any) -> dict[str, list[str]]:
     """Return the names of every class label in the ``datasets`` features of a parquet file."""
     found: dict[str, list[str]] = {}
-    if isinstance(features, dict):
-        for key, value in features.items():
-            if isinstance(value, dict) and value.get("_type") == "ClassLabel":
-                names = value.get("names", [])
-                found[key] = list(names.values()) if isinstance(names, dict) else list(names)
-            else:
-                found |= _class_names(value)
+    for key, value in features.items() if isinstance(features, dict) else ():
+        if isinstance(value, dict) and value.get("_type") == "ClassLabel":
+            found[key] = list(value["names"])
+        else:
+            found |= _class_names(value)
     return found

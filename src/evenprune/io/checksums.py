@@ -22,18 +22,22 @@ from typing import Annotated, Any, Literal, TypeGuard
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from .errors import UserError
-from .files import canonical_json, read_json, user_cache, write_json, write_text
-from .progress import Progress
+from .files import (
+    canonical_json,
+    read_json,
+    sha256_file,
+    user_cache,
+    write_json,
+    write_text,
+)
 from .reading import reading
 
 Kind = Literal["data", "models"]
 
 # Files below this are read again each time: that takes no longer than to look them up.
 SMALL = 2**20
-LARGE = 2**26  # from here on hashing reports its progress
 # A file changed so shortly before it was hashed may change again without another time of change.
 SETTLED = 2.0
-CHUNK = 2**22
 SHA256 = re.compile(r"[0-9a-f]{64}")
 # What a model folder needs: no pickles, no second copy of the weights (consolidated*.safetensors).
 MODEL_FILES = ("model*.safetensors", "*.json", "tokenizer.*", "*.model", "*.txt", "*.jinja")
@@ -45,31 +49,17 @@ def _signature(path: Path) -> list[int]:
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
 
 
-def _hash(path: Path, size: int) -> str:
-    progress = Progress(size >> 20, f"checksum of {path.name} (MiB)") if size >= LARGE else None
-    state = hashlib.sha256()
-    with open(path, "rb", buffering=0) as handle:
-        while chunk := handle.read(CHUNK):
-            state.update(chunk)
-            if progress:
-                progress.update(len(chunk) >> 20)
-    return state.hexdigest()
-
-
 def sha256_cached(path: Path | str, verify: bool = False) -> str:
     """Return the SHA-256 of a file as 64 hex digits, from the cache where the file is unchanged.
 
     ``verify`` reads it in any case. Raises UserError for a file that may not be read.
     """
+    file, root = Path(path), user_cache()
     with reading(path):
-        return _sha256(Path(path), verify)
-
-
-def _sha256(file: Path, verify: bool) -> str:
-    before, root = _signature(file), user_cache()
+        before = _signature(file)
+        state = {"path": str(file.resolve()), "signature": before}
     if before[0] < SMALL or root is None:
-        return _hash(file, before[0])
-    state = {"path": str(file.resolve()), "signature": before}
+        return sha256_file(file)
     name = hashlib.sha256(os.fsencode(str(state["path"]))).hexdigest()[:32]
     entry = root / f"sha256/{name}.json"
     if not verify and os.environ.get("EVENPRUNE_VERIFY", "0") in ("", "0"):
@@ -78,7 +68,7 @@ def _sha256(file: Path, verify: bool) -> str:
             if kept == {**state, "sha256": kept["sha256"]} and is_sha256(kept["sha256"]):
                 return str(kept["sha256"])
     start = time.time()
-    found = _hash(file, before[0])
+    found = sha256_file(file)
     if _signature(file) == before and start - before[2] / 1e9 >= SETTLED:
         # A place that cannot be written only costs the time of the next hashing.
         with contextlib.suppress(OSError, UserError):
@@ -163,8 +153,8 @@ def compare_files(
 def source_folder(path: Path | str) -> Path:
     """Return the folder that ``path`` stands for, its files being those of the record.
 
-    ``path`` is a folder, or the record (JSON with the key ``folder``) that fetch-dataset
-    and fetch-model write; one with ``file`` stands for that file. Raises UserError for a record
+    ``path`` is a folder, or the record (JSON with the key ``folder``) that fetch-source
+    writes; one with ``file`` stands for that file. Raises UserError for a record
     without checksums, and for a file that was changed, added or removed since the record was
     written.
     """
@@ -225,7 +215,7 @@ class RecordedFile(BaseModel):
 
 
 class SourceRecord(BaseModel):
-    """What fetch-dataset and fetch-model write, as far as it is read here."""
+    """What fetch-source writes, as far as it is read here."""
 
     model_config = ConfigDict(strict=True)
 

@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 LATEX_SIGNS = tuple(
     f"{kind}_{end}_string" for kind in ("block", "variable", "comment") for end in ("start", "end")
 )
@@ -20,6 +18,8 @@ def fill(
     LaTeX's signs are LaTeX's: there ``<< >>`` and ``<% %>`` stand in place of braces.
     A value that the template asks for and does not get is jinja2's UndefinedError.
     """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     signs: dict[str, Any] = dict(
         zip(LATEX_SIGNS, ("<%", "%>", "<<", ">>", "<#", "#>"), strict=True)
     )

@@ -4,7 +4,7 @@ A step whose output lies in the results of the workflow (a folder with ``.proven
 ``<results>/.provenance/<output>/``:
 
 - ``begun.json`` until it has finished.
-- ``provenance.json`` once it has: seconds, CPU seconds, peak memory, machine, headline.
+- ``provenance.json`` once it has: seconds, CPU seconds, peak memory, machine.
 
 ``evenprune plan`` reads these. Nothing that a run makes depends on them,
 and a step never fails because of them.
@@ -16,12 +16,11 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import psutil
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat
 
 from .. import __version__
@@ -83,45 +82,37 @@ def read_record(path: Path) -> Record | None:
 
 
 @contextlib.contextmanager
-def recorded(
-    command: str,
-    out: Path | str | None,
-    device: str | None = None,
-    headline: Callable[[], str] | None = None,
-) -> Iterator[None]:
-    """Record the step that is done inside, and say its headline when it has finished.
+def recorded(command: str, out: Path | str, device: str | None = None) -> Iterator[None]:
+    """Record the step that is done inside.
 
-    Does nothing where ``out`` is None or lies in no results of the workflow. ``headline`` gives the
-    one line of the finished step. What cannot be recorded (a full disk) stops no step.
+    Does nothing where ``out`` lies in no results of the workflow. What cannot be recorded (a full
+    disk) stops no step.
     """
-    results = None if out is None else run_of(Path(out))
-    if out is None or results is None:
+    results = run_of(Path(out))
+    if results is None:
         yield
         return
+    import psutil
+
     folder = record_folder(results, out)
     began = psutil.Process().create_time()
     about: dict[str, Any] = {"command": command, "started": _moment(began)}
     resumed = (folder / BEGUN).exists()
     _write(folder / BEGUN, about)
     yield
-    seconds = time.time() - began
-    said = headline() if headline else ""
     record = about | {
         "finished": _moment(time.time()),
-        "seconds": round(seconds, 3),
+        "seconds": round(time.time() - began, 3),
         "cpu_seconds": round(cpu_seconds(), 3),
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         # What it took is then no measure of the whole.
         "resumed": resumed,
-        "headline": said,
         "version": __version__,
         **machine(device),
     }
     _write(folder / FINISHED, record)
     with contextlib.suppress(OSError):
         (folder / BEGUN).unlink()
-    inside = os.path.relpath(folder, results / FOLDER)
-    print(f"finished: {inside}: {said + ', ' if said else ''}{seconds:.1f} s", flush=True)
 
 
 def _moment(seconds: float) -> str:

@@ -8,82 +8,39 @@ import contextlib
 import csv
 import gzip
 import json
-import math
 import os
 import re
 import stat
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from pydantic_core import from_json
+
 from .errors import UserError, shown
 
-MAX_DEPTH = 100  # of lists and objects in JSON; our own files stay below ten
-# Half of a surrogate pair, written as an escape or (in an argument) as Python holds it.
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
-
-
-class _BadJSON(ValueError):
-    """Why a text is no JSON that is taken, in a few words."""
-
-
-def _no_constant(name: str) -> float:
-    raise _BadJSON(f"{name} is no number of JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        raise _BadJSON(f"the number {shown(text)} is too large")
-    return number
+# What may be a float that is none: beyond its range, pydantic reads infinity.
+_LARGE = re.compile(r"[eE]\+?\d{3}|\d{300}")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; raise ``_BadJSON`` for a key that comes twice, of which one were lost."""
+    """Return an object; raise ValueError for a key that comes twice, of which one were lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise _BadJSON(f"it has the key {twice!r} twice in one object")
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"it has the key {twice!r} twice in one object")
     return found
 
 
-_STRICT = json.JSONDecoder(
-    parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_once
-)
-_INFINITE = json.JSONDecoder(object_pairs_hook=_once)
-
-
-def _decode(text: str, decoder: json.JSONDecoder = _STRICT) -> Any:
-    """Return the object; raise ``_BadJSON`` for a text that is none, or not to be taken."""
-    try:
-        loaded = decoder.decode(text)
-    except _BadJSON:
-        raise
-    except json.JSONDecodeError as error:
-        where = f" at line {error.lineno}" if "\n" in text.strip() else ""
-        raise _BadJSON(f"{error.msg}{where}, character {error.colno}") from None
-    except RecursionError:
-        raise _BadJSON("it is nested too deeply") from None
-    except ValueError:  # Python's limit for whole numbers in decimal digits
-        raise _BadJSON("it holds a whole number of thousands of digits") from None
-    if text.count("[") + text.count("{") > MAX_DEPTH and _deeper(loaded, MAX_DEPTH):
-        raise _BadJSON(f"it is nested more than {MAX_DEPTH} levels deep")
-    if _SURROGATE.search(text):
-        try:
-            json.dumps(loaded, ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
-            half = f"\\u{ord(error.object[error.start]):04x}"
-            raise _BadJSON(f"it holds {half}, half of a character, which is no text") from None
+def _decode(text: str, finite: bool = True) -> Any:
+    """Return the object; raise ValueError for a text that is none, or not to be taken."""
+    from_json(text, allow_inf_nan=not finite)  # stricter than Python, which sees keys that repeat
+    loaded = json.loads(text, object_pairs_hook=_once)
+    if finite and _LARGE.search(text):
+        json.dumps(loaded, allow_nan=False)
     return loaded
-
-
-def _deeper(loaded: Any, limit: int) -> bool:
-    inner = loaded.values() if isinstance(loaded, dict) else loaded
-    if not isinstance(loaded, dict | list):
-        return False
-    return limit == 0 or any(_deeper(value, limit - 1) for value in inner)
 
 
 # What a user is told of the system's errors, and what to do where that is always the same
@@ -158,12 +115,12 @@ def parse_json(text: str, origin: str) -> Any:
     """Return the object that JSON text stands for; ``origin`` says whose it is.
 
     Raises UserError for text that does not parse, NaN and numbers beyond a float, whole numbers
-    of thousands of digits, more than ``MAX_DEPTH`` levels, a key that comes twice, and halves of
-    surrogate pairs, which no file or tokenizer takes.
+    of thousands of digits, hundreds of levels, a key that comes twice, and halves of surrogate
+    pairs, which no file or tokenizer takes.
     """
     try:
         return _decode(text)
-    except _BadJSON as error:
+    except ValueError as error:
         raise UserError(f"expected JSON in {origin}, but it does not parse: {error}") from None
 
 
@@ -176,8 +133,8 @@ def read_json(path: Path | str, finite: bool = True) -> Any:
     with open_text(path, "a JSON file") as handle:
         text = handle.read()
     try:
-        loaded = _decode(text, _STRICT if finite else _INFINITE)
-    except _BadJSON as error:
+        loaded = _decode(text, finite)
+    except ValueError as error:
         raise UserError(
             f"expected JSON in {path}, but it does not parse: {error}; mend it or fetch it again"
         ) from None
@@ -201,7 +158,7 @@ def iter_jsonl(
                 continue
             try:
                 row = _decode(line)
-            except _BadJSON as error:
+            except ValueError as error:
                 raise UserError(
                     f"expected one JSON object a line in {path}, but line {number} does not "
                     f"parse ({error}); mend or remove that line"

@@ -5,9 +5,10 @@ Short sentences about one context share half of their tokens, which so are compu
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 
 def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
@@ -46,11 +47,13 @@ def merged(rows: Sequence[Sequence[int]]) -> Tree:
     return found
 
 
-def visible(trees: Sequence[Tree]) -> tuple[torch.Tensor, torch.Tensor]:
+def visible(trees: Sequence[Tree]) -> "tuple[torch.Tensor, torch.Tensor]":
     """Return which nodes each node sees, bool (trees, l, l), and its position (trees, l).
 
     What fills a tree up to the longest one's l sees itself.
     """
+    import torch
+
     size = max(len(one.tokens) for one in trees)
     seen = torch.eye(size, dtype=torch.bool).repeat(len(trees), 1, 1)
     for own, one in zip(seen, trees):

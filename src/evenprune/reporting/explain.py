@@ -25,7 +25,7 @@ from ..config.config import TABLES
 from ..config.finished import SUMMARY
 from ..config.grids import Checkpoint
 from ..config.paths import Paths
-from ..config.run_sheet import RunSheet, read_run_sheet
+from ..config.run_sheet import RunSheet, read_run_sheet, sheet_of
 from ..io.errors import UserError, nearest, shown
 from ..io.pages import fill
 from ..io.reading import iter_csv, read_json
@@ -61,7 +61,9 @@ def explain(folder: Path, table: str, cell: str) -> dict[str, Any]:
             f"expected a run's results in {folder}, found no run here; name its folder with "
             "--results, or make one: snakemake --cores all"
         )
-    sheet = rebased(read_run_sheet(folder / "run_sheet.json"), folder)
+    config = read_run_sheet(folder / "run_sheet.json").config
+    # Its files lie below the folder, wherever the run was made.
+    sheet = sheet_of(config.model_copy(update={"results": str(folder)}))
     tests = folder / "significance.csv"
     run = read_run(sheet, folder / "results.csv", tests)
     group, quantity = parse(run, cell)
@@ -86,18 +88,6 @@ def explain(folder: Path, table: str, cell: str) -> dict[str, Any]:
         "tests": _tests(tests, group, quantity),
         "commands": commands(sheet, folder, group, quantity.benchmark, table),
     }
-
-
-def rebased(sheet: RunSheet, folder: Path) -> RunSheet:
-    """Return a run sheet whose files lie below ``folder``, wherever the run was made."""
-
-    def moved(path: str | None) -> str | None:
-        old = f"{sheet.config.results}/"
-        return f"{folder}/{path.removeprefix(old)}" if path and path.startswith(old) else path
-
-    files = {p: {name: moved(path) for name, path in e.items()} for p, e in sheet.files.items()}
-    config = sheet.config.model_copy(update={"results": str(folder)})
-    return RunSheet(config, sheet.experiments, files)
 
 
 # The cell

@@ -1,13 +1,13 @@
 """The two ways to generate, transformers and vLLM: two classes with the same methods."""
 
 import gc
-import importlib.metadata
 import os
 import platform
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..io.codedigest import package_versions
 from ..io.errors import UserError
 from ..models.loading import check_model_folder, load_model, pick_device, release_memory
 from ..models.trust import is_trusted
@@ -44,12 +44,8 @@ def _reason(error: Exception) -> str:
 
 
 def _version(*names: str) -> str:
-    for name in names:
-        try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return "unknown"
+    found = package_versions(*names).values()
+    return next((version for version in found if version != "absent"), "unknown")
 
 
 class TransformersBackend:

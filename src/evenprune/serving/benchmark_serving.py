@@ -25,6 +25,7 @@ from pydantic import Field
 from ..config.flags import add_flags, checked
 from ..config.serving_keys import Measured
 from ..data.hub_models import located
+from ..data.readers.rows import table_files
 from ..io.checksums import sealed, sha256_cached, source_folder
 from ..io.errors import UserError
 from ..io.files import digest, write_json
@@ -107,8 +108,8 @@ class Job:
 
 def make_job(asked: Settings, folders: dict[str, Path], prompts_file: Path, backend: str) -> Job:
     """Return what is to be measured. Raises UserError for folders and prompts that do not do."""
-    files = prompting.prompt_files(prompts_file)
-    texts = prompting.read_texts(files)
+    place = source_folder(prompts_file)
+    texts = prompting.prompt_texts(place)
     models = {name: identify(folder) for name, folder in folders.items()}
     configs = {name: load_config(folder) for name, folder in folders.items()}
     contexts = [getattr(one, "max_position_embeddings", None) for one in configs.values()]
@@ -130,7 +131,7 @@ def make_job(asked: Settings, folders: dict[str, Path], prompts_file: Path, back
         "spec": spec,
         "models": {name: model.as_dict() for name, model in models.items()},
         "prompts": {
-            "files": {file.name: sha256_cached(file) for file in files},
+            "files": {file.name: sha256_cached(file) for file in table_files(place)},
             "tokens_sha256": digest(prompts),
         },
     }

@@ -4,55 +4,22 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..io.checksums import source_folder
+from ..data.readers.own_rows import read_texts
+from ..data.readers.rows import table_files
+from ..data.readers.ultrachat import read_ultrachat
 from ..io.errors import UserError
-from ..io.files import read_jsonl
-from ..io.reading import expected_form
+from ..io.reading import iter_table
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-REMEDY = "point --prompts at a texts.jsonl or at an UltraChat folder"
 
-
-def prompt_files(path: Path | str) -> list[Path]:
-    """Return the JSON-lines files behind ``--prompts``.
-
-    That is a JSON-lines file, a folder of them, or the record of a resolved data set
-    (``sources/data/<dataset>.json``, whose field ``folder`` names the folder).
-    """
-    path = source_folder(path)
-    if not path.is_dir():
-        return [path]
-    files = sorted([*path.glob("*.jsonl"), *path.glob("*.jsonl.gz")])
-    if not files:
-        raise UserError(
-            f"expected *.jsonl or *.jsonl.gz files with prompts in {path}, found none; {REMEDY}"
-        )
-    return files
-
-
-def read_texts(files: list[Path]) -> list[str]:
-    """Return the non-empty texts of rows with ``text`` or with UltraChat's ``messages``.
-
-    Of a dialogue the turns are joined by line breaks. Raises UserError when a row has
-    neither field or when no text is left.
-    """
-    texts = []
-    for file in files:
-        for number, row in enumerate(read_jsonl(file), 1):
-            with expected_form("the field text or messages", f"row {number} of {file}", REMEDY):
-                if "text" in row:
-                    text = row["text"]
-                else:
-                    text = "\n".join(turn["content"] for turn in row["messages"])
-                if text.strip():
-                    texts.append(text)
-    if not texts:
-        raise UserError(
-            f"expected prompt texts in {', '.join(map(str, files))}, found none; fetch them again"
-        )
-    return texts
+def prompt_texts(place: Path) -> list[str]:
+    """Return the texts of a file or folder: rows with ``text``, or UltraChat's dialogues."""
+    _, first = next(iter_table(table_files(place)[0]), (0, {}))
+    if "messages" in first:
+        return [dialogue.text for dialogue in read_ultrachat(place)]
+    return [row["text"] for row in read_texts(place)]
 
 
 def prompt_length(context: int | None, wanted: int, new_tokens: int) -> int:
