@@ -6,7 +6,7 @@
     python benchmarks/bench_pruning.py memory --pairs pairs.jsonl
 
 ``pairs.jsonl`` are StereoSet's pairs in the form that ``prune`` reads (build-calibration
-writes it). ``gpu_check.py`` measures on a GPU. The peer needs an environment of its own:
+writes it). `evenprune gpu-check` measures on a GPU. The peer needs an environment of its own:
 
     python3.11 -m venv .venv-peer && .venv-peer/bin/pip install llmcompressor==0.14.0.1
 

@@ -44,4 +44,4 @@ def test_a_script_runs(name, repo, tmp_path):
 
 def test_no_script_is_left_out(repo):
     scripts = {path.name for path in (repo / "benchmarks").glob("*.py")}
-    assert scripts == PARTS | {"bench_pruning.py", "bench_scoring.py", "gpu_check.py"}
+    assert scripts == PARTS | {"bench_pruning.py", "bench_scoring.py"}

@@ -47,6 +47,7 @@ NOT_RUN = {
     "vllm": "needs vLLM; tests/evaluation runs it where there is one",
     "evenprune compare smollm2-135m pruned/debias --benchmark stereoset --benchmark crows_pairs "
     "--limit 200": TUTORIAL,
+    "evenprune gpu-check --out REPORT": "needs a GPU; tests/hardware runs it on a CPU",
 }
 
 

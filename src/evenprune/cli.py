@@ -42,6 +42,9 @@ A whole run:
       evenprune prefetch --configfile config/paper.yaml
   explain         say where one number of a table comes from, and check it
       evenprune explain main --cell smollm2-135m/debias-sparsegpt/2of4/ss/unqover
+This machine:
+  gpu-check       try this program on a GPU, and report what was found
+      evenprune gpu-check --out REPORT
 Completion in bash and zsh: eval "$(register-python-argcomplete evenprune)"."""
 _ROOMS = {
     "pruning": ("prune", "check", "compare-masks"),
@@ -51,6 +54,7 @@ _ROOMS = {
     "data": ("prefetch", "fetch-source", "build-calibration"),
     "analysis": ("collect-results", "make-items"),
     "reporting": ("explain", "make-tables", "make-paper", "say-results"),
+    "hardware": ("gpu-check",),
     "evaluation": ("evaluate-checkpoint",),
 }
 # All subcommands: for people, and steps of the workflow, which its rules call.

@@ -1,15 +1,26 @@
-"""``gpu_check.py`` without a GPU: on the CPU, and what a GPU runs on a fake one."""
+"""``gpu-check`` without a GPU: the program itself on the CPU, and what a GPU runs on a fake one."""
+
+import json
 
 import fake_triton
 import pytest
 import torch
 from fake_gpu import DEVICE, fake_gpu
 
-import gpu_check
+from evenprune.cli import main
+from evenprune.hardware import gpu_check
 
 
-def test_the_report_has_every_part(tmp_path):
-    report = gpu_check.check("cpu", "tiny", tmp_path)
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """The report of a run on the CPU, and its page."""
+    out = tmp_path_factory.mktemp("gpu-check") / "out"
+    assert main(["gpu-check", "--device=cpu", "--size=tiny", f"--out={out}"]) == 0
+    return json.loads((out / "gpu-check.json").read_text()), (out / "gpu-check.md").read_text()
+
+
+def test_the_report_has_every_part(tiny):
+    report, _ = tiny
     assert report["system"]["device"] == "cpu"
     assert set(report["seconds"]) == {*gpu_check.STEPS, "all"}
     # On one device there is nothing to differ in.
@@ -22,6 +33,28 @@ def test_the_report_has_every_part(tmp_path):
     assert sum(parts) == pytest.approx(phases["all"], rel=1e-6)
     assert len(report["pruning"]["blocks"]) == 3
     assert report["pruning"]["peak_device_bytes"] is None
+
+
+def test_the_page_says_that_nothing_is_claimed(tiny):
+    report, page = tiny
+    assert "None of its times say anything about a GPU" in page
+    assert "Memory of the device: not measured" in page
+    for row in report["masks"]:
+        assert row["module"] in page
+    assert "nan" not in page
+    assert page == gpu_check.page(report)
+
+
+def test_without_a_gpu_it_says_so(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert main(["gpu-check", f"--out={tmp_path / 'out'}"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "needs a CUDA device" in error
+    assert "nothing was measured" in error
+    assert not (tmp_path / "out").exists()
+    assert main(["gpu-check", f"--out={tmp_path / 'out'}", "--device=cpu"]) == 2
+    assert "--size tiny" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -43,3 +76,6 @@ def test_what_a_gpu_runs_on_a_fake_one(tmp_path, monkeypatch):
     assert report["pruning"]["implementation"] == "triton"
     assert report["pruning"]["peak_device_bytes"] == 12_000_000
     assert all(row["disagreement"] == 0 for row in report["masks"])
+    page = gpu_check.page(report)
+    assert "0.01 GB allocated" in page
+    assert "None of its times" not in page
