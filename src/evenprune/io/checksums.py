@@ -30,12 +30,14 @@ from .files import (
     write_json,
     write_text,
 )
+from .progress import Progress
 from .reading import reading
 
 Kind = Literal["data", "models"]
 
 # Files below this are read again each time: that takes no longer than to look them up.
 SMALL = 2**20
+LARGE = 2**28  # from here on hashing reports its progress
 # A file changed so shortly before it was hashed may change again without another time of change.
 SETTLED = 2.0
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -47,6 +49,16 @@ CODE_FILES = ("*.py",)
 def _signature(path: Path) -> list[int]:
     found = path.stat()
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+
+
+def _with_progress(file: Path) -> str:
+    progress = Progress(file.stat().st_size >> 20, f"checksum of {file.name} (MiB)")
+    state = hashlib.sha256()
+    with reading(file), open(file, "rb", buffering=0) as handle:
+        while chunk := handle.read(2**22):
+            state.update(chunk)
+            progress.update(len(chunk) >> 20)
+    return state.hexdigest()
 
 
 def sha256_cached(path: Path | str, verify: bool = False) -> str:
@@ -68,7 +80,7 @@ def sha256_cached(path: Path | str, verify: bool = False) -> str:
             if kept == {**state, "sha256": kept["sha256"]} and is_sha256(kept["sha256"]):
                 return str(kept["sha256"])
     start = time.time()
-    found = sha256_file(file)
+    found = _with_progress(file) if before[0] >= LARGE else sha256_file(file)
     if _signature(file) == before and start - before[2] / 1e9 >= SETTLED:
         # A place that cannot be written only costs the time of the next hashing.
         with contextlib.suppress(OSError, UserError):
