@@ -71,7 +71,7 @@ def user_cache() -> Path | None:
 
 @contextlib.contextmanager
 def disk_errors(path: Path | str) -> Iterator[None]:
-    """Turn "disk full", "disk broken" and "no permission" while writing ``path`` into one UserError."""
+    """Turn a full or broken disk, or "no permission", while writing ``path`` into one UserError."""
     try:
         yield
     except OSError as error:
