@@ -225,22 +225,6 @@ def test_attacks_change_nothing_or_end_in_one_sentence(stage, family):
     assert not any(failures), "\n".join(filter(None, failures))
 
 
-@pytest.mark.parametrize(
-    ("name", "pattern"),
-    [("prune, resumed", "out-work/**/*.safetensors"), ("evaluate, resumed", "out/partial.jsonl")],
-)
-def test_what_a_kill_left_and_someone_changed_is_not_taken(stage, name, pattern):
-    """A byte of a finished shard, a digit of a finished batch: both are computed again."""
-    scene = next(one for one in stage.scenes if one.name == name)
-    folder = stage.lay_out(scene)
-    file = sorted(folder.glob(pattern))[0]
-    raw = file.read_bytes()
-    at = max(k for k, byte in enumerate(raw) if chr(byte).isdigit())
-    file.write_bytes(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
-    assert call(scene.argv, folder / "work").status == 0
-    assert stage.output(scene, snapshot(folder)) == stage.good[name]
-
-
 def test_the_rule_notices_each_kind(stage):
     """A command that does what it must not do is noticed, kind by kind."""
     scene = next(one for one in stage.scenes if one.name == "check")

@@ -100,7 +100,7 @@ def workflow(made):
         "models": {"m": {"label": "M"}},
         "benchmarks": {"stereoset": {"task": "stereoset", "dataset": "stereoset"}},
         "experiments": {"e": {"models": ["m"], "methods": ["dense", "magnitude"],
-                              "regimes": ["2of4"]}},
+                              "regimes": ["2of4"], "calibrations": ["ss"]}},
     }  # fmt: skip
     write_json(made / "workflow/work/config.yaml", config)
     target = "results/evals/m/magnitude/2of4/none/s0/summary.json"
