@@ -131,17 +131,17 @@ class Commands:
         return {
             name: (self.folder / name).read_bytes() if isinstance(found[name], str) else found[name]
             for name in ours
-            if not name.endswith("provenance.json")
+            if not name.endswith("provenance.json") and "/logs/" not in name
         }
 
     def arm(self, at, fault, below=""):
         """Let call number ``at`` of what is started next meet with the fault."""
         root = f"{self.folder}/{below}".encode() if at else b""
         self.state[:] = struct.pack("3i500s500s", at, fault, 0, b"", root)
+        os.environ["EVENPRUNE_CACHE"] = str(self.folder / "cache")
 
     def start(self, answer):
         tqdm.set_lock(threading.RLock())  # its own is held for ever by a killed process
-        os.environ["EVENPRUNE_CACHE"] = str(self.folder / "cache")
         return start_child(self.scene.argv, self.folder / "work", answer)
 
     def run(self, at=0, fault=0):
@@ -188,7 +188,7 @@ class Commands:
         if self.output(after) != self.good:
             found = self.output(after).items() ^ self.good.items()
             return f"again: other bytes of {sorted({name for name, _ in found})[:3]}"
-        allowed = (*self.scene.outputs, "cache")
+        allowed = (*self.scene.outputs, "cache", "work/.snakemake")
         new = [name for name in after if name not in before]
         stray = [name for name in new if not below(name.removesuffix(".sha256"), allowed)]
         return f"again: stray {stray[:3]}" if stray else ""
@@ -220,9 +220,11 @@ class Workflow(Commands):
 
     def run(self, at=0, fault=0):
         self.arm(at, fault, "work/results/")
+        path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
         done = subprocess.run(
             [sys.executable, "-m", "snakemake", *self.scene.argv], cwd=self.folder / "work",
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+            env={**os.environ, "PATH": path}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, check=False,
         )  # fmt: skip
         calls = struct.unpack_from("3i", self.state)[2]
         return calls, Outcome(2 if done.returncode == 1 else done.returncode, done.stdout)
