@@ -7,7 +7,6 @@ import torch
 from evaluation_fixtures import tiny_lm
 from hypothesis import given
 from hypothesis import strategies as st
-from lm_eval_pairs import crows_pairs_samples
 
 from evenprune.data.prompts import DEMONSTRATIONS, unqover_prompt
 from evenprune.data.readers.crows_pairs import CrowsPair
@@ -149,7 +148,14 @@ def test_lm_eval_s_prefix_follows_the_switch(bos, adding, silent, data):
         lm.tokenizer.eos_token = "."
         prefix = BOS if bos == "always" else lm.tokenizer.eos_token_id
         harness = Harness(lm.with_bos(bos), Protocol("perplexity"))
-        more = loglikelihoods(crows_pairs_samples(lm.with_bos(bos), [sentence])[0])[0]
+        more = loglikelihoods(
+            Harness(lm.with_bos(bos), Protocol("crows_pairs")).run(
+                "crows_pairs_english",
+                "crows_pairs/crows_pairs_english.yaml",
+                [{"sent_more": sentence.sent_more, "sent_less": sentence.sent_less}],
+                [sentence.id],
+            )[0]
+        )[0]
         ours = crows(lm.with_bos(bos), [sentence])[0]["option_logprobs"][0]
         text = plain(lm, "Vel sing.")
         assert ours == pytest.approx(more, abs=1e-3)

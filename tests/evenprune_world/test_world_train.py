@@ -15,7 +15,7 @@ from evenprune.models.loading import load_model, load_tokenizer
 from evenprune_world import questions
 from evenprune_world.documents import Document, Stock, draw_batch, pieces, tokenize
 from evenprune_world.generate_world import Sizes, write_world
-from evenprune_world.network import Optimiser, build_tokenizer, new_model
+from evenprune_world.network import build_tokenizer, new_model
 from evenprune_world.train_world import STAGES, WINDOW, chunk_loss, learned, train_world
 from evenprune_world.training_options import TrainingOptions
 
@@ -68,30 +68,6 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(world, model
         assert sha256_file(tmp_path / "again" / name) == sha256_file(model_folder / name), name
     train_world(world, tmp_path / "other", replace(FEW, seed=1, stage_steps=1, steps=1))
     assert sha256_file(tmp_path / "other" / names[0]) != sha256_file(model_folder / names[0])
-
-
-@pytest.mark.slow
-def test_the_weights_are_their_running_mean_over_the_last_stage(world, tmp_path, monkeypatch):
-    seen = []
-    step = Optimiser.step
-
-    def recorded(optimiser, factor):
-        step(optimiser, factor)
-        weights = optimiser.model.named_parameters()
-        seen.append({name: weight.detach().double() for name, weight in weights})
-
-    monkeypatch.setattr(Optimiser, "step", recorded)
-    options = replace(FEW, stage_steps=1, steps=4, ema_decay=0.7)
-    train_world(world, tmp_path / "model", options)
-    before, last = seen[: -options.steps], seen[-options.steps :]
-    assert len(before) == 3
-    model = load_model(tmp_path / "model")
-    for name, weight in model.named_parameters():
-        mean = last[0][name]
-        for one in last[1:]:
-            mean = 0.7 * mean + 0.3 * one[name]
-        assert torch.allclose(weight.double(), mean, atol=1e-6), name
-        assert not torch.allclose(weight.double(), last[-1][name], atol=1e-6), name
 
 
 @pytest.mark.slow

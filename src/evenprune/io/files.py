@@ -71,7 +71,7 @@ def user_cache() -> Path | None:
 
 @contextlib.contextmanager
 def disk_errors(path: Path | str) -> Iterator[None]:
-    """Turn "disk full" and "no permission" while writing ``path`` into one UserError."""
+    """Turn a full or broken disk, or "no permission", while writing ``path`` into one UserError."""
     try:
         yield
     except OSError as error:
@@ -80,6 +80,7 @@ def disk_errors(path: Path | str) -> Iterator[None]:
         reasons = {
             errno.ENOSPC: "the disk is full: free some space",
             errno.EDQUOT: "the disk quota is used up: free some space",
+            errno.EIO: "the disk has a fault: mend it or choose another",
             errno.EACCES: f"permission denied: {where} a folder that you may write to",
             errno.EROFS: f"the file system is read-only: {where} another folder",
         }

@@ -132,7 +132,8 @@ def _trash(folder: Path) -> Path:
 def _remove(folder: Path, root: Path, own_root: bool) -> None:
     # Renamed first: killed half-way, the remains are not taken for a run to be continued.
     os.replace(folder, _trash(folder))
-    shutil.rmtree(_trash(folder))
+    with contextlib.suppress(FileNotFoundError):  # another run that has begun there removes it too
+        shutil.rmtree(_trash(folder))
     if own_root:
         with contextlib.suppress(OSError):  # another run has begun there meanwhile
             root.rmdir()
