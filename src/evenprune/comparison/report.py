@@ -1,6 +1,6 @@
 """A comparison in words: on the terminal, and as one HTML page that opens offline."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
@@ -295,10 +295,14 @@ def cells(row: Difference) -> list[str]:
 NARROW = ((2, 3, 4, 5, 7), (6, 8, 9), (10, 12, 13))
 
 
+def _filled(columns: Iterable[int], rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the columns without those after the verdict that nothing stands in."""
+    return [k for k in columns if k < 8 or any(row[k] != NONE for row in rows)]
+
+
 def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
     """Return the rows of one pruned model, in several tables where one is wider than ``width``."""
-    # Columns that nothing stands in are left out.
-    used = [k for k in SHOWN if k < 8 or any(row[k] != NONE for row in rows)]
+    used = _filled(SHOWN, rows)
 
     def part(heads: Sequence[str], cut: Sequence[Sequence[str]], chosen: Sequence[int]) -> str:
         left = [place for place, k in enumerate(chosen) if k in (0, 1, 2, 7)]
@@ -334,27 +338,29 @@ def as_dict(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _page_row(row: Difference) -> dict[str, Any]:
+def _page_row(row: Difference, shown: Sequence[int]) -> dict[str, Any]:
     found = cells(row)
     found[0] = " ".join(filter(None, [found[0], row.category]))
-    return {"cells": found, "look": LOOKS.get(row.verdict, "")}
+    return {"cells": [found[k] for k in shown], "look": LOOKS.get(row.verdict, "")}
 
 
 def to_html(found: Comparison) -> str:
     """Return the comparison as one HTML page without any other file."""
+    rows = [row for block in found.blocks for row in (*block.rows, *block.categories)]
+    shown = _filled(range(len(HEADS)), [cells(row) for row in rows])
     values = {
         "title": "Pruned against dense",
         "dense": found.side(found.dense),
-        "heads": HEADS,
+        "heads": [HEADS[k] for k in shown],
         "blocks": [
             {
                 "pruned": found.side(block.pruned),
                 "summary": block.summary(),
                 "fidelity": block.fidelity,
                 "notes": block.notes,
-                "rows": [_page_row(row) for row in block.rows],
+                "rows": [_page_row(row, shown) for row in block.rows],
                 "by_category": block.by_category(),
-                "categories": [_page_row(row) for row in block.categories],
+                "categories": [_page_row(row, shown) for row in block.categories],
                 "moved": block.moved,
             }
             for block in found.blocks
