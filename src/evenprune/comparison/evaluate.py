@@ -115,7 +115,9 @@ class Result:
         """
         task, rows = self.content["task"], read_records(self.folder / ITEMS)
         errors = {name: found["stderr"] for name, found in self.metrics.items()}
-        for name, found in self.metrics.items() if clusters(rows) else ():
+        if clusters(rows) is None:
+            return errors
+        for name, found in self.metrics.items():
             sums = fitting(task, name, rows, found["value"])
             known = jackknife(sums) if sums else None
             errors[name] = known.estimate(lambda value: value).stderr if known else None
@@ -277,12 +279,12 @@ def metrics_text(result: dict[str, Any], errors: Mapping[str, float | None]) -> 
         if not way:
             rest += 1
             continue
-        level = chance(task, name)
+        level, error = chance(task, name), errors[name]
         lines.append(
             [
                 name,
                 "undefined" if found["value"] is None else f"{found['value']:.4f}",
-                NONE if errors[name] is None else f"± {errors[name]:.4f}",
+                NONE if error is None else f"± {error:.4f}",
                 f"{found['n']:,}",
                 GOOD[way],
                 NONE if level is None else f"{level:.3f}",

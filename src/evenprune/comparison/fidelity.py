@@ -80,8 +80,10 @@ class Fidelity:
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> "Fidelity":
         """Return what a record says that ``asdict`` made."""
-        sizes = {name: record[name] for name in ("documents", "tokens")}
-        return cls(**{k: Value(**one) for k, one in record.items() if k not in sizes}, **sizes)
+        known: dict[str, Any] = {
+            name: Value(**one) if isinstance(one, dict) else one for name, one in record.items()
+        }
+        return cls(**known)
 
     def __str__(self) -> str:
         """Return it as one sentence."""
