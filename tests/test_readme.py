@@ -265,3 +265,14 @@ def test_the_other_machines_numbers_are_those_of_its_run(repo):
     assert f"differences were up to {points:.1f} points and {nats:.2f} nats apart" in readme
     undecided = there.index[there.verdict == "no change shown"].tolist()
     assert [one for one in undecided if one[1] != "ss"] == [("sparsegpt", "association")]
+
+
+def test_prune_or_round_has_the_rows_of_its_file():
+    """docs/prune-or-round.csv has the fidelity of each model, as compare --fidelity gives it."""
+    import prune_or_round
+
+    page, rows = prune_or_round.PAGE.read_text(encoding="utf-8"), prune_or_round.read_rows()
+    assert prune_or_round.filled(page, rows) == page, "run `python docs/prune_or_round.py`"
+    assert rows.model.nunique() > 7
+    assert (rows.low <= rows["diff"]).all()
+    assert (rows["diff"] <= rows.high).all()

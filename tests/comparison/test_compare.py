@@ -389,6 +389,10 @@ def test_the_page_needs_no_other_file_and_escapes_names(tmp_path, capsys):
     assert "&lt;b&gt;dense|x" in page
     assert not any(word in page for word in ("http", "src=", "<link", "@import", "url("))
     assert "worse" in page
+    assert ">n</th>" in page
+    assert "items needed" not in page  # without --plan
+    compared(capsys, tmp_path, dense, other, "--plan", "0.02")
+    assert "items needed</th>" in (tmp_path / "out/comparison.html").read_text()
 
 
 def test_a_narrow_terminal_gets_two_tables():

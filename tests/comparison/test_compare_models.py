@@ -1,12 +1,15 @@
 """`evenprune compare` and `evaluate` with models: evaluated once, and what is printed."""
 
 import json
+import math
 import shutil
 
+import numpy as np
 import pytest
 from evaluation_fixtures import save_model, unqover_rows, write_jsonl
 
 from evenprune.cli import main
+from evenprune.comparison.evaluate import Result
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +55,26 @@ def test_evaluate_says_what_is_good_and_the_difference_to_a_baseline(ground, tmp
     wrong = ["--baseline", str(tmp_path / "none"), "--out", str(tmp_path / "third")]
     assert main(["evaluate", "--model", str(other), *data, *wrong]) == 2
     assert not (tmp_path / "third").exists()
+
+
+def test_printed_errors_are_over_clusters(tmp_path):
+    correct = np.random.default_rng(2).integers(0, 2, (12, 3)) * np.arange(12)[:, None] % 2
+    rows = [
+        {"item_id": f"{k}-{j}", "cluster": f"c{k}", "correct": int(correct[k, j])}
+        for k in range(12) for j in range(3)
+    ]  # fmt: skip
+    write_jsonl(tmp_path / "items.jsonl", rows)
+    value = correct.mean().item()
+    content = {"benchmark": "unqover", "task": "unqover", "headline": "acc",
+               "metrics": {"acc": {"value": value, "stderr": 9.0, "n": 36}}}  # fmt: skip
+    means = correct.mean(axis=1)
+    expected = means.std(ddof=1) / math.sqrt(12)
+    result = Result(tmp_path, content)
+    assert result.errors()["acc"] == pytest.approx(expected)
+    assert f"± {expected:.4f}" in str(result)
+    assert result.to_frame().loc["acc", "stderr"] == pytest.approx(expected)
+    write_jsonl(tmp_path / "items.jsonl", [{**row, "cluster": None} for row in rows])
+    assert result.errors() == {"acc": 9.0}
 
 
 def test_another_benchmark_does_not_replace_a_result(ground, tmp_path, capsys):

@@ -102,8 +102,8 @@ def test_a_comparison_says_it(ground, tmp_path, capsys):
     root, dense, other = ground
     more = ["--evals", tmp_path / "evals", "--out", tmp_path / "out"]
     assert compare(root, dense, dense, other, more=more) == 0
-    said = capsys.readouterr().out
-    assert "KL(dense ‖ model) 0 (0 to 0)" in said
+    said = capsys.readouterr()
+    assert "KL(dense ‖ model) 0 (0 to 0)" in said.out
     blocks = json.loads((tmp_path / "out/comparison.json").read_text())["blocks"]
     assert blocks[0]["fidelity"]["kl"] == {"value": 0.0, "low": 0.0, "high": 0.0}
     found = blocks[1]["fidelity"]
@@ -112,6 +112,15 @@ def test_a_comparison_says_it(ground, tmp_path, capsys):
     assert "same likeliest token" in (tmp_path / "out/comparison.html").read_text()
     # Nothing of the dense model's states stays.
     assert all(len(one.name) == 16 for one in (tmp_path / "evals").iterdir())
+    # What was found does: nothing is measured again.
+    assert compare(root, dense, dense, other, more=more) == 0
+    again = capsys.readouterr()
+    assert again.out == said.out
+    assert said.err.count("fidelity of") == 2
+    assert "fidelity of" not in again.err
+    more[-1] = tmp_path / "third"
+    assert compare(root, other, dense, more=more) == 0
+    assert "fidelity of" in capsys.readouterr().err  # another base
 
 
 def test_what_fidelity_cannot_be_of(ground, tmp_path, capsys):

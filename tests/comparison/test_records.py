@@ -14,10 +14,13 @@ import numpy as np
 import pytest
 from evaluation_fixtures import save_model, write_jsonl
 from huggingface_hub import ModelCard
+from real_model import MIRROR, real_data
 from scipy.stats import ttest_1samp, ttest_rel
 
+import evenprune
 from evenprune.cli import main
 from evenprune.comparison.export import write_card
+from evenprune.io.reading import iter_csv, read_jsonl
 
 DATE = "2026-11-20T10-00-00.000001"
 WORDS = ("Ann", "Bob", "Vel", "Tor", "Kim", "Lea", "Max", "Sam", "Eva", "Tim")
@@ -304,27 +307,41 @@ metric_list:
 """
 
 
-@pytest.mark.slow
-def test_what_lm_eval_itself_writes(tmp_path, capsys, monkeypatch):
-    """Its command, on two tiny models and questions in a file, against a naive script."""
+def run_lm_eval(folder, models, *tasks):
+    """Run its command with the tasks in a folder, and return the lines of each model and task."""
+    found = {}
+    for name, model in models.items():
+        words = ["run", "--model", "hf", "--model_args", f"pretrained={model},dtype=float32"]
+        words += ["--tasks", ",".join(tasks), "--include_path", str(folder), "--log_samples"]
+        words += ["--output_path", str(folder / name), "--device", "cpu", "--batch_size", "8"]
+        subprocess.run([sys.executable, "-m", "lm_eval", *words], check=True, cwd=folder)
+        for task in tasks:
+            (file,) = (folder / name).rglob(f"samples_{task}_*.jsonl")
+            found[name, task] = [json.loads(line) for line in file.read_text().splitlines()]
+    return found
+
+
+@pytest.fixture
+def offline(monkeypatch):
     for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
         monkeypatch.setenv(name, "1")
-    folder = tmp_path / "tasks"
+
+
+@pytest.mark.slow
+def test_what_lm_eval_itself_writes(tmp_path, capsys, offline):
+    """Its command, on two tiny models and questions in a file, against a naive script."""
     documents = [
         {"query": f"{a} met {b}. Who came?", "choices": [a, b, "not known"], "gold": k % 3}
         for k, (a, b) in enumerate(itertools.combinations(WORDS, 2))
     ]
-    write_jsonl(folder / "hella.jsonl", documents)
-    (folder / "hella.yaml").write_text(YAML.replace("FOLDER", str(folder)).replace("TASK", "hella"))
-    lines = []
-    for seed, name in enumerate(("dense", "pruned")):
-        model = save_model(tmp_path / f"model-{name}", seed=seed)
-        words = ["run", "--model", "hf", "--model_args", f"pretrained={model},dtype=float32"]
-        words += ["--tasks", "hella", "--include_path", str(folder), "--log_samples"]
-        words += ["--output_path", str(tmp_path / name), "--device", "cpu", "--batch_size", "8"]
-        subprocess.run([sys.executable, "-m", "lm_eval", *words], check=True, cwd=tmp_path)
-        (file,) = (tmp_path / name).rglob("samples_hella_*.jsonl")
-        lines.append([json.loads(line) for line in file.read_text().splitlines()])
+    write_jsonl(tmp_path / "hella.jsonl", documents)
+    task = YAML.replace("FOLDER", str(tmp_path)).replace("TASK", "hella")
+    (tmp_path / "hella.yaml").write_text(task)
+    models = {
+        name: save_model(tmp_path / f"model-{name}", seed=seed)
+        for seed, name in enumerate(("dense", "pruned"))
+    }
+    lines = run_lm_eval(tmp_path, models, "hella").values()
     status, rows, *_ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
     assert status == 0
     for metric in ("acc", "acc_norm"):
@@ -333,6 +350,72 @@ def test_what_lm_eval_itself_writes(tmp_path, capsys, monkeypatch):
         assert rows[metric]["difference"] == pytest.approx(difference, abs=1e-9)
         assert rows[metric]["p"] == pytest.approx(p, abs=1e-9)
         assert rows[metric]["chance"] == pytest.approx(1 / 3)
+
+
+PAIRS = """
+def scores(doc, results):
+    more, less = (score for score, _ in results)
+    return {"likelihood_diff": abs(more - less), "pct_stereotype": float(more > less)}
+
+def options(doc):
+    return [doc["sent_more"], doc["sent_less"]]
+"""
+PAIRS_YAML = """
+dataset_path: json
+dataset_kwargs: {data_files: {test: FOLDER/crows_pairs_local.jsonl}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: ""
+doc_to_target: 0
+doc_to_choice: !function pairs.options
+target_delimiter: ""
+process_results: !function pairs.scores
+task: crows_pairs_local
+metadata: {version: 1.0}
+metric_list:
+- {metric: likelihood_diff, aggregation: mean, higher_is_better: false}
+- {metric: pct_stereotype, aggregation: mean, higher_is_better: false}
+"""
+
+
+@pytest.mark.slow
+def test_hellaswag_and_crows_pairs_as_lm_eval_asks_them(tmp_path, capsys, offline):
+    """200 and 400 real items, a trained model and a pruned one, against a naive script."""
+    dense = MIRROR / "models/stories260k-llama"
+    if not dense.is_dir():
+        pytest.skip(f"no mirror with the model {dense.name} at {MIRROR}")
+    questions = read_jsonl(real_data("hellaswag") / "validation_lm_eval.jsonl.gz")[:200]
+    rows = iter_csv(real_data("crows_pairs") / "crows_pairs_anonymized.csv")
+    pairs = [{name: row[name] for name in ("sent_more", "sent_less", "bias_type")}
+             for _, row in itertools.islice(rows, 400)]  # fmt: skip
+    for name, documents, task in (
+        ("hellaswag_local", questions, YAML), ("crows_pairs_local", pairs, PAIRS_YAML)
+    ):  # fmt: skip
+        write_jsonl(tmp_path / f"{name}.jsonl", documents)
+        (tmp_path / f"{name}.yaml").write_text(
+            task.replace("FOLDER", str(tmp_path)).replace("TASK", name)
+        )
+    (tmp_path / "pairs.py").write_text(PAIRS)
+    pruned = tmp_path / "half"
+    evenprune.prune(dense, method="magnitude", regime="u50", out=pruned, device="cpu")
+    models = {"dense": dense, "pruned": pruned}
+    lines = run_lm_eval(tmp_path, models, "hellaswag_local", "crows_pairs_local")
+    capsys.readouterr()
+    status, rows, *_ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
+    assert status == 0
+    for task, metric, n in (
+        ("hellaswag_local", "acc", 200), ("hellaswag_local", "acc_norm", 200),
+        ("crows_pairs_local", "pct_stereotype", 400),
+    ):  # fmt: skip
+        difference, p, count = naive(lines["dense", task], lines["pruned", task], metric)
+        assert rows[metric]["n"] == count == n
+        assert rows[metric]["difference"] == pytest.approx(difference, abs=1e-9)
+        if metric != "pct_stereotype":  # whose p asks whether it is nearer to one half
+            assert rows[metric]["p"] == pytest.approx(p, abs=1e-9)
+    marks = [np.array([row["pct_stereotype"] for row in lines[side, "crows_pairs_local"]])
+             for side in ("dense", "pruned")]  # fmt: skip
+    parts = [ttest_rel(*marks).pvalue, ttest_1samp(sum(marks), 1).pvalue]
+    assert rows["pct_stereotype"]["p"] == pytest.approx(max(parts), abs=1e-9)
 
 
 # Inspect
@@ -402,6 +485,41 @@ def test_logs_of_inspect(tmp_path, capsys):
         status, *_, errors = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / name)
         assert status == 2
         assert message in errors
+
+
+def test_a_run_of_inspect_itself(tmp_path, capsys, monkeypatch):
+    """Its multiple choice on a model of fixed answers, against a naive script."""
+    inspect_ai = pytest.importorskip("inspect_ai", reason="pip install inspect-ai")
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import ModelOutput, get_model
+    from inspect_ai.scorer import choice
+    from inspect_ai.solver import multiple_choice
+
+    monkeypatch.setenv("INSPECT_DISPLAY", "none")
+    asked = [Sample(input=f"What is {k} + 1?", choices=[str(k + 1), str(k), "0"], target="A",
+                    id=f"q{k}") for k in range(40)]  # fmt: skip
+    right = {}
+    for name, seed in (("dense", 1), ("pruned", 2)):
+        letters = random.Random(seed).choices("AAB", k=40)
+        outputs = [
+            ModelOutput.from_content("mockllm/model", f"ANSWER: {letter}") for letter in letters
+        ]
+        task = inspect_ai.Task(
+            name="sums", dataset=MemoryDataset(asked), solver=multiple_choice(), scorer=choice()
+        )
+        model = get_model("mockllm/model", custom_outputs=outputs, memoize=False)
+        (log,) = inspect_ai.eval(
+            task, model=model, log_dir=str(tmp_path / name), display="none", max_samples=1
+        )
+        right[name] = np.array([one.scores["choice"].value == "C" for one in log.samples], float)
+        assert right[name].sum() == letters.count("A")
+    capsys.readouterr()
+    status, rows, *_ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
+    assert status == 0
+    row, pair = rows["choice"], (right["pruned"], right["dense"])
+    assert row["n"] == 40
+    assert row["difference"] == pytest.approx(pair[0].mean() - pair[1].mean(), abs=1e-9)
+    assert row["p"] == pytest.approx(ttest_rel(*pair).pvalue, abs=1e-9)
 
 
 # every_eval_ever

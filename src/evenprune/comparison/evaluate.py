@@ -11,6 +11,7 @@ evaluation, paired item by item, as `compare` does.
 import argparse
 import contextlib
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,8 @@ from ..io.errors import UserError
 from ..io.outputs import check_place
 from ..models.identity import identify
 from ..stats.directions import chance, direction
+from ..stats.paired import fitting, jackknife
+from ..stats.records import clusters, read_records
 from .columns import GOOD, NONE, aligned, terminal_width
 
 if TYPE_CHECKING:
@@ -97,15 +100,31 @@ class Result:
         """Return the metrics as a table of pandas, one row each."""
         from pandas import DataFrame
 
-        task = self.content["task"]
+        task, errors = self.content["task"], self.errors()
         rows = {
-            name: {**found, "good": direction(task, name), "chance": chance(task, name)}
+            name: found
+            | {"stderr": errors[name], "good": direction(task, name), "chance": chance(task, name)}
             for name, found in self.metrics.items()
         }
         return DataFrame.from_dict(rows, orient="index")
 
+    def errors(self) -> dict[str, float | None]:
+        """Return each metric's standard error, over whole clusters where items belong together.
+
+        None where it is not known. metrics.json has that over items in any case.
+        """
+        task, rows = self.content["task"], read_records(self.folder / ITEMS)
+        errors = {name: found["stderr"] for name, found in self.metrics.items()}
+        if clusters(rows) is None:
+            return errors
+        for name, found in self.metrics.items():
+            sums = fitting(task, name, rows, found["value"])
+            known = jackknife(sums) if sums else None
+            errors[name] = known.estimate(lambda value: value).stderr if known else None
+        return errors
+
     def __str__(self) -> str:
-        return f"{headline(self.content)}\n{metrics_text(self.content)}"
+        return f"{headline(self.content)}\n{metrics_text(self.content, self.errors())}"
 
     def _repr_html_(self) -> str:
         return str(self.to_frame().to_html(na_rep=NONE))
@@ -249,7 +268,7 @@ def _baseline(place: Path, task: str) -> Path:
     return folder
 
 
-def metrics_text(result: dict[str, Any]) -> str:
+def metrics_text(result: dict[str, Any], errors: Mapping[str, float | None]) -> str:
     """Return the metrics of a result as lines: value, error, which values are good, chance."""
 
     def shown(number: float | None, form: str, none: str = NONE) -> str:
@@ -259,7 +278,7 @@ def metrics_text(result: dict[str, Any]) -> str:
     for name, metric in result["metrics"].items():
         if way := direction(task, name):
             value = shown(metric["value"], "{:.4f}", "undefined")
-            numbers = (value, shown(metric["stderr"], "± {:.4f}"), f"{metric['n']:,}")
+            numbers = (value, shown(errors[name], "± {:.4f}"), f"{metric['n']:,}")
             lines.append([name, *numbers, GOOD[way], shown(chance(task, name), "{:.3f}")])
     lines.sort(key=lambda line: (line[0] != result["headline"], line[0]))
     text = aligned(("metric", "value", "stderr", "n", "good", "chance"), lines, (0, 4))

@@ -8,7 +8,7 @@ share of tokens below it.
 import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,11 +16,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..data.defaults import default_benchmark
+from ..evaluation.benchmarks import run_digest
 from ..evaluation.causal_model import context_length
 from ..evaluation.load_model import Loader
 from ..evaluation.protocol import Protocol
 from ..io.checksums import source_folder
+from ..io.codedigest import code_digest
 from ..io.errors import UserError
+from ..io.files import digest, write_json
+from ..io.reading import expected_form, read_json
+from ..models.identity import identify
 from ..models.loading import load_config, load_tokenizer
 from ..models.trust import trusting_folders
 from ..stats.inference import Estimate
@@ -72,6 +77,14 @@ class Fidelity:
     documents: int
     tokens: int
 
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "Fidelity":
+        """Return what a record says that ``asdict`` made."""
+        known: dict[str, Any] = {
+            name: Value(**one) if isinstance(one, dict) else one for name, one in record.items()
+        }
+        return cls(**known)
+
     def __str__(self) -> str:
         """Return it as one sentence."""
         where = f"{self.tokens:,} tokens of {self.documents:,} documents"
@@ -118,32 +131,43 @@ def summed_up(found: "Divergences") -> Fidelity:
 
 @dataclass(frozen=True)
 class Text:
-    """The windows of a text, and what loads the dense model and the others by their names."""
+    """The windows of a text, and what loads the dense model and the others by their names.
+
+    ``places``: where each other model's result is kept, below the folder of evaluations.
+    """
 
     windows: Sequence["Window"]
     dense: Loader
     others: Mapping[str, Loader]
+    places: Mapping[str, str]
     trusted: tuple[Path, ...]
     spec: Protocol
 
-    def measure(self, place: Path) -> dict[str, Fidelity]:
-        """Return each other model's fidelity; the dense model's states lie below ``place``."""
+    def measure(self, evals: Path) -> dict[str, Fidelity]:
+        """Return each other model's fidelity, measured where it is not kept below ``evals``."""
         from ..evaluation.divergence import diverge, keep
 
-        place.mkdir(parents=True, exist_ok=True)
-        found = {}
-        with trusting_folders(self.trusted), tempfile.TemporaryDirectory(dir=place) as folder:
-            with self.dense as loader:
-                kept = keep(self._load(loader), self.windows, Path(folder))
-            for name, one in self.others.items():
-                print(f"fidelity of {name}", flush=True)
-                with one as loader:
-                    found[name] = summed_up(diverge(self._load(loader), self.windows, kept))
-        return found
+        places = {name: evals / one for name, one in self.places.items()}
+        if missing := [name for name, one in places.items() if not one.is_file()]:
+            evals.mkdir(parents=True, exist_ok=True)
+            with trusting_folders(self.trusted), tempfile.TemporaryDirectory(dir=evals) as folder:
+                with self.dense as loader:
+                    kept = keep(self._load(loader), self.windows, Path(folder))
+                for name in missing:
+                    print(f"fidelity of {name}", flush=True)
+                    with self.others[name] as loader:
+                        found = summed_up(diverge(self._load(loader), self.windows, kept))
+                    write_json(places[name], asdict(found))
+        return {name: _read(place) for name, place in places.items()}
 
     def _load(self, loader: Loader) -> "LanguageModel":
         # Always transformers' model, whose hidden states can be had.
         return cast("LanguageModel", loader.load(self.spec))
+
+
+def _read(place: Path) -> Fidelity:
+    with expected_form("what --fidelity found", place, "remove that file"):
+        return Fidelity.of(read_json(place))
 
 
 def ask_text(
@@ -180,5 +204,17 @@ def ask_text(
             windows = own
     spec = Protocol("perplexity", dtype=options.get("dtype") or "auto")
     dense, *others = (load(one.folder) for one in models)
-    named = dict(zip((one.name for one in models[1:]), others, strict=True))
-    return Text(windows or [], dense, named, trusted, spec)
+    # Of what a result follows from: both models and what reads them, the text, the code.
+    with trusting_folders(trusted):
+        known = [
+            run_digest(identify(one.folder), {}, spec, loader.versions(spec))
+            for one, loader in zip(models, (dense, *others))
+        ]
+    text = [astuple(one) for one in windows or ()]
+    shared = [known[0], dense.device, text, code_digest(__name__)]
+    places = {
+        one.name: f"{identify(one.folder).files_sha256}/fidelity-{digest([own, *shared])}.json"
+        for one, own in zip(models[1:], known[1:])
+    }
+    named = dict(zip(places, others, strict=True))
+    return Text(windows or [], dense, named, places, trusted, spec)

@@ -1,7 +1,7 @@
 """A comparison in words: on the terminal, and as one HTML page that opens offline."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field
 from html import escape
 from pathlib import Path
@@ -244,10 +244,14 @@ def cells(row: Difference) -> list[str]:
 NARROW = ((2, 3, 4, 5, 7), (6, 8, 9), (10, 12, 13))
 
 
+def _filled(columns: Iterable[int], rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the columns without those after the verdict that nothing stands in."""
+    return [k for k in columns if k < 8 or any(row[k] != NONE for row in rows)]
+
+
 def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
     """Return the rows of one pruned model, in several tables where one is wider than ``width``."""
-    # Columns that nothing stands in are left out.
-    used = [k for k in SHOWN if k < 8 or any(row[k] != NONE for row in rows)]
+    used = _filled(SHOWN, rows)
 
     def part(heads: Sequence[str], cut: Sequence[Sequence[str]], chosen: Sequence[int]) -> str:
         left = [place for place, k in enumerate(chosen) if k in (0, 1, 2, 7)]
@@ -283,27 +287,29 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _page_row(row: Difference) -> dict[str, Any]:
+def _page_row(row: Difference, columns: Sequence[int]) -> dict[str, Any]:
     shown = cells(row)
     shown[0] = " ".join(filter(None, [shown[0], row.category]))
-    return {"cells": shown, "look": verdicts.LOOKS.get(row.verdict, "")}
+    return {"cells": [shown[k] for k in columns], "look": verdicts.LOOKS.get(row.verdict, "")}
 
 
 def to_html(comparison: Comparison) -> str:
     """Return the comparison as one HTML page without any other file."""
+    rows = [row for block in comparison.blocks for row in (*block.rows, *block.categories)]
+    columns = _filled(range(len(HEADS)), [cells(row) for row in rows])
     values = {
         "title": "Pruned against dense",
         "dense": comparison.side(comparison.dense),
-        "heads": HEADS,
+        "heads": [HEADS[k] for k in columns],
         "blocks": [
             {
                 "pruned": comparison.side(block.pruned),
                 "summary": block.summary(),
                 "fidelity": block.fidelity,
                 "notes": block.notes,
-                "rows": [_page_row(row) for row in block.rows],
+                "rows": [_page_row(row, columns) for row in block.rows],
                 "by_category": block.by_category(),
-                "categories": [_page_row(row) for row in block.categories],
+                "categories": [_page_row(row, columns) for row in block.categories],
                 "moved": block.moved,
             }
             for block in comparison.blocks

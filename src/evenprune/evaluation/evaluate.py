@@ -81,5 +81,4 @@ def headline(result: dict) -> str:
     name = result["headline"]
     found = result["metrics"][name]
     value = "undefined" if found["value"] is None else f"{found['value']:.4f}"
-    spread = "" if found["stderr"] is None else f" ± {found['stderr']:.4f}"
-    return f"{result['benchmark']}: {name} {value}{spread} (n = {found['n']})"
+    return f"{result['benchmark']}: {name} {value} (n = {found['n']})"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..io.errors import UserError, shown
 from ..io.files import library_cache
 from ..io.reading import read_json
-from .quantised import ON_META, loading_options, quantised_by, require_backend
+from .quantised import ON_META, loading_options, quantised_by, require_backend, settle
 from .raw_files import check_config, check_tokenizer
 from .trust import FLAG, is_trusted
 from .weights import Entry, stored_files
@@ -297,6 +297,7 @@ def load_model(
         )
     model, found = loaded
     _check_found(Path(folder), found)
+    settle(model, method, Path(folder))
     if len(devices) <= 1 and not method:
         model = model.to(device)
     model.eval()

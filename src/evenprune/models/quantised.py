@@ -82,6 +82,28 @@ def loading_options(method: str, device: str) -> dict[str, Any]:
     return options
 
 
+def settle(model: "PreTrainedModel", method: str, folder: Path) -> None:
+    """Leave a quantised model that was loaded its weights alone, in memory.
+
+    Raises UserError for matrices of another shape than their layers ask for: versions of
+    compressed-tensors pack three bits differently, and read one another's weights as fewer.
+    """
+    if method != COMPRESSED:
+        return
+    from compressed_tensors.offload import remove_dispatch
+
+    remove_dispatch(model, onload_tensors=True)
+    for name, module in model.named_modules():
+        asked = getattr(module, "out_features", None), getattr(module, "in_features", None)
+        weight: Any = getattr(module, "weight", None)
+        if None not in asked and weight is not None and tuple(weight.shape) != asked:
+            raise UserError(
+                f"{name} of {folder} comes out as {tuple(weight.shape)}, expected {asked}; install "
+                "the version of compressed-tensors that wrote it (version in its config.json; here "
+                f"is {importlib.metadata.version(COMPRESSED)})"
+            )
+
+
 def drop(model: "PreTrainedModel") -> None:
     """Give back the memory of a model's weights, whose classes may know no device meta."""
     for module in model.modules():
