@@ -3,15 +3,18 @@
 import contextlib
 import ctypes
 import io
+import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..io.errors import UserError, shown
 from ..io.files import library_cache
 from ..io.reading import read_json
+from .bos import EMBEDDINGS, tokens_of
 from .quantised import ON_META, loading_options, quantised_by, require_backend
 from .raw_files import check_config, check_tokenizer
 from .trust import FLAG, is_trusted
@@ -169,8 +172,23 @@ def load_tokenizer(folder: Path | str) -> "PreTrainedTokenizerBase":
             folder, local_files_only=True, trust_remote_code=is_trusted(folder)
         )
         # What is broken may show only when it is used.
-        tokenizer.decode(tokenizer(PROBE)["input_ids"])
+        again = str(tokenizer.decode(tokenizer(PROBE, add_special_tokens=False)["input_ids"]))
+    if (folder / "config.json").is_file():
+        size = getattr(load_config(folder).get_text_config(), "vocab_size", None)
+        setattr(tokenizer, EMBEDDINGS, size or math.inf)
+    tokens_of(tokenizer, [PROBE])
+    if again.split() != PROBE.split():
+        _note_lost(folder, again)
     return tokenizer
+
+
+@cache
+def _note_lost(folder: Path, again: str) -> None:
+    print(
+        f"note: the tokenizer in {folder} gives {again!r} back for {PROBE!r}; only what it keeps "
+        "of a text counts",
+        file=sys.stderr,
+    )
 
 
 def check_model_folder(folder: Path | str, quantised: bool = False) -> None:
