@@ -23,7 +23,7 @@ from ..stats.metrics import Metric, Record, mean
 from .causal_model import CausalModel, ignore
 from .protocol import Facts, Protocol, Records
 from .task import ItemTask
-from .templates import template_errors
+from .templates import require_whole, template_errors
 
 Documents = list[dict[str, Any]]
 # Where the journal keeps finished parts of lm-eval's requests, and how long a part is.
@@ -99,7 +99,9 @@ def _model_class() -> type:
 
         def apply_chat_template(self, chat_history: list, *args: Any, **kw: Any) -> str:
             with template_errors("this tokenizer"):
-                return super().apply_chat_template(chat_history, *args, **kw)
+                shown = super().apply_chat_template(chat_history, *args, **kw)
+            require_whole(chat_history, shown)
+            return shown
 
         def tok_encode(self, string: str, add_special_tokens: Any = None, **kw: Any) -> list[int]:
             # HFLM's own switch, add_bos_token, only asks the tokenizer for special tokens: it
