@@ -9,7 +9,7 @@ from evaluation_fixtures import checkpoint_command, command, save_model
 from fake_vllm import install
 
 from evenprune import cli
-from evenprune.evaluation import judges, language_model, vllm_model
+from evenprune.evaluation import judges, language_model, templates, vllm_model
 
 # task and part -> further options
 TASKS = {
@@ -22,6 +22,7 @@ TASKS = {
     "harmbench": ("--max-new-tokens", "4"),
 }
 DAMAGED = "weights are damaged"
+LOOP = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
 
 
 def evaluate(task, model, data, out, *more):
@@ -76,12 +77,18 @@ def test_no_score_from_vllm_either(task, model, data, tmp_path, monkeypatch, cap
 @pytest.mark.parametrize(
     ("task", "text", "message"),
     [
-        ("unqover", "{{ '[user]' }}", "same prompt"),
+        ("unqover", "{{ '[user]' }}", "drops or changes"),
+        ("unqover", "{{ messages[0].content[-40:] }}", "drops or changes"),
+        ("unqover", "{{ 'x' * 10**10 }}", "MemoryError"),
+        ("unqover", LOOP, "does not come to an end"),
         ("mmlu", "{% for m in messages %}{{ m.content }", "does not render"),
         ("harmbench", "{{ raise_exception('no such role') }}", "no such role"),
     ],
 )
-def test_a_bad_chat_template_is_one_sentence(task, text, message, data, tmp_path, capsys):
+def test_a_bad_chat_template_is_one_sentence(
+    task, text, message, data, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(templates, "SECONDS", 3)
     folder = save_model(tmp_path / "model")
     (folder / "chat_template.jinja").write_text(text)
     assert evaluate(task, folder, data, tmp_path / "out", "--chat-template") == 2

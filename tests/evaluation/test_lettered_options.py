@@ -109,7 +109,7 @@ def test_a_prompt_longer_than_the_context_keeps_its_end(prompts):
     ("bos", "prompt", "options", "message"),
     [
         (True, "Who?", (" A", " A", " B"), "same tokens"),
-        (True, "<s>Who?", LETTERS, "two BOS"),
+        (True, "<s>Who?", LETTERS, "two '<s>' tokens"),
         (False, "", LETTERS, "no token before"),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 import torch
 from pruning_models import save_model, write_rows
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, GPTNeoConfig
 
 from evenprune import cli
 from evenprune.io.checksums import sealed
@@ -135,6 +136,7 @@ def test_missing_tensor(base, pruned, stories, tmp_path, capsys, name):
         ("_attn_implementation", "org/kernel", ("remove that key",)),
         ("head_dim", 10**9, ("head_dim", "at most 10,000,000")),
         ("vocab_size", 10**12, ("vocab_size", "at most 10,000,000")),
+        ("num_labels", 10**9, ("num_labels", "at most 10,000")),
     ],
 )
 def test_a_configuration_of_other_weights_files_or_of_absurd_size(base, key, value, words):
@@ -142,6 +144,32 @@ def test_a_configuration_of_other_weights_files_or_of_absurd_size(base, key, val
     shutil.copy(base / "config.json", base / "config.4.0.0.json")
     reconfigure(base, **{key: value})
     named(base, *words)
+
+
+def test_masks_of_positions_are_no_larger_than_the_weights(tmp_path):
+    shape = {"hidden_size": 32, "num_layers": 2, "num_heads": 4, "max_position_embeddings": 64}
+    config = GPTNeoConfig(**shape, attention_types=[[["global", "local"], 1]], vocab_size=64)
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    loading.check_model_folder(tmp_path)
+    reconfigure(tmp_path, max_position_embeddings=60_000)
+    named(tmp_path, "asks for tables of 7,200,")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"return_dict": False}, {"_attn_implementation": "paged|eager"},
+        {"attn_implementation": "eager"}, {"experts_implementation": "eager"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_configuration_does_not_say_how_it_is_computed(base, changes):
+    tokens = torch.arange(9)[None]
+    expected = loading.load_model(base)(tokens).logits
+    reconfigure(base, **changes)
+    model = loading.load_model(base)
+    assert model.config._attn_implementation == "sdpa"
+    assert torch.equal(model(tokens).logits, expected)
 
 
 @pytest.mark.parametrize(

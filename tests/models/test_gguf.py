@@ -396,7 +396,7 @@ DAMAGED = {
     "count": (head(1 << 60, 1 << 60), "requires a buffer of at least"),
     "overlapping": (
         head(3, 1, ARCH + b"".join(entry([6], name=b"%d" % k) for k in range(3))),
-        "its tensors take 72 bytes",
+        "its tensor [12] lies on the bytes of another one",
     ),
     "half": (bytes_of(lambda data: data[: len(data) // 2]), "cannot reshape array"),
     "unknown architecture": (gguf(arch="quux"), "architecture quux is not supported"),

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..io.errors import UserError, shown
-from ..models.bos import check_bos, with_bos
+from ..models.bos import check_bos, tokens_of
 from ..models.token_trees import common_prefix
 
 if TYPE_CHECKING:
@@ -141,26 +141,17 @@ def tokenize_texts(
     """Return the token ids of each text with the tokenizer's default special tokens.
 
     ``bos`` then decides about BOS, as in evaluation. Longer texts are cut to their first
-    ``max_tokens`` tokens (special tokens count). Raises UserError for a text without tokens and
-    where the default puts the beginning-of-sequence token twice, which shifts every statistic
-    without any visible sign.
+    ``max_tokens`` tokens (special tokens count). Raises UserError for a text without tokens, and
+    as ``bos.tokens_of``.
     """
     if not texts:
         return []
     check_bos(tokenizer, bos)
-    given = tokenizer(list(texts), verbose=False)["input_ids"]
-    encoded = []
-    for text, ids, chosen in zip(texts, given, with_bos(given, tokenizer, bos), strict=True):
-        if not ids or not chosen:
+    rows = tokens_of(tokenizer, texts, bos)
+    for text, ids in zip(texts, rows, strict=True):
+        if not ids:
             raise UserError(f"expected text, but {shown(text)} has no tokens; remove it")
-        if tokenizer.bos_token_id is not None and ids[:2] == [tokenizer.bos_token_id] * 2:
-            raise UserError(
-                f"the tokenizer begins {text[:60]!r} with two {tokenizer.bos_token!r} tokens, "
-                "expected at most one; remove the written one from the text, or the second one "
-                "from the tokenizer's post-processor"
-            )
-        encoded.append(tuple(chosen[:max_tokens]))
-    return encoded
+    return [tuple(ids[:max_tokens]) for ids in rows]
 
 
 def counted(

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..io.errors import UserError
-from ..models.bos import Losses, check_bos, fixed_rows, losses_of, puts_bos, with_bos
+from ..models.bos import Losses, check_bos, fixed_rows, losses_of, puts_bos, tokens_of
 from ..stats.finite import require_finite
 from .journal import Journal
 from .templates import user_turns
@@ -157,19 +157,10 @@ class CausalModel:
     def encode(self, texts: Sequence[str], special: bool = True) -> list[list[int]]:
         """Return token ids, with the tokenizer's own special tokens unless ``special`` is False.
 
-        ``bos`` of this model then decides about the first token. Raises UserError if a text
-        would start with two BOS tokens (a template that holds one already, and a tokenizer that
-        adds another).
+        ``bos`` of this model then decides about the first token. Raises UserError as
+        ``bos.tokens_of``.
         """
-        encoded = self.tokenizer(list(texts), add_special_tokens=special, verbose=False)
-        encoded = encoded["input_ids"]
-        bos = self.tokenizer.bos_token_id
-        if bos is not None and any(ids[:2] == [bos, bos] for ids in encoded):
-            raise UserError(
-                "a prompt starts with two BOS tokens, one from its text and one from the "
-                "tokenizer; drop the one in the text"
-            )
-        return with_bos(encoded, self.tokenizer, self.bos)
+        return tokens_of(self.tokenizer, texts, self.bos, special)
 
     # Tokens: what a backend computes
 

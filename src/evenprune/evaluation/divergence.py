@@ -21,7 +21,7 @@ from ..data.readers.tinystories import read_tinystories
 from ..data.readers.wikitext import read_wikitext
 from ..io.errors import UserError
 from ..io.progress import Progress
-from ..models.bos import puts_bos
+from ..models.bos import puts_bos, tokens_of
 from ..models.tensors import tensor_bytes
 from ..stats.finite import require_finite
 from .harness import wikitext_pages
@@ -65,9 +65,9 @@ def read_windows(
         texts = {f"page-{k}": page for k, page in enumerate(wikitext_pages(read_wikitext(data)))}
     start = (tokenizer.bos_token_id,) if puts_bos(tokenizer) else ()
     size = min(WINDOW, longest) - len(start)
-    encoded = tokenizer(list(texts.values()), add_special_tokens=False, verbose=False)
+    encoded = tokens_of(tokenizer, list(texts.values()), special=False)
     windows = []
-    for name, ids in zip(texts, encoded["input_ids"], strict=True):
+    for name, ids in zip(texts, encoded, strict=True):
         if len(start) + len(ids) < 2:
             continue
         parts = [ids[k : k + size] for k in range(0, max(1, len(ids) - size + 1), size)]

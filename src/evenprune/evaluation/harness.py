@@ -17,12 +17,13 @@ from typing import Any
 from ..data.readers.choice import ChoiceItem
 from ..io.errors import UserError
 from ..io.progress import Progress
+from ..models.bos import tokens_of
 from ..stats.finite import CURE
 from ..stats.metrics import Metric, Record, mean
 from .causal_model import CausalModel, ignore
 from .protocol import Facts, Protocol, Records
 from .task import ItemTask
-from .templates import template_errors
+from .templates import require_whole, template_errors
 
 Documents = list[dict[str, Any]]
 # Where the journal keeps finished parts of lm-eval's requests, and how long a part is.
@@ -98,17 +99,23 @@ def _model_class() -> type:
 
         def apply_chat_template(self, chat_history: list, *args: Any, **kw: Any) -> str:
             with template_errors("this tokenizer"):
-                return super().apply_chat_template(chat_history, *args, **kw)
+                shown = super().apply_chat_template(chat_history, *args, **kw)
+            require_whole(chat_history, shown)
+            return shown
 
         def tok_encode(self, string: str, add_special_tokens: Any = None, **kw: Any) -> list[int]:
             # HFLM's own switch, add_bos_token, only asks the tokenizer for special tokens: it
-            # adds no BOS to those that never put one. With "auto" it stays in charge.
+            # adds no BOS to those that never put one.
             lm = self.language_model
-            if lm.bos == "auto" or add_special_tokens is False:
-                return super().tok_encode(string, add_special_tokens, **kw)
+            bos = "never" if self.rolling and lm.bos != "auto" else lm.bos
             start = lm.tokenizer.bos_token
-            special = not (start and string.startswith(start))
-            return lm.with_bos("never" if self.rolling else lm.bos).encode([string], special)[0]
+            special = add_special_tokens is not False and not (start and string.startswith(start))
+            bos = "auto" if add_special_tokens is False else bos
+            return lm.with_bos(bos).encode([string], special)[0]
+
+        def tok_batch_encode(self, strings: list[str], *args: Any, **kw: Any) -> Any:
+            tokens_of(self.language_model.tokenizer, strings, special=False)  # its checks alone
+            return super().tok_batch_encode(strings, *args, **kw)
 
         def loglikelihood(self, requests: list, disable_tqdm: bool = False) -> list:
             label = f"{requests[0].task_name} requests"
@@ -143,11 +150,11 @@ def _model_class() -> type:
         def _part(self, part: list[int], requests: list) -> tuple[list, list]:
             for k in part:
                 length = len(requests[k][2])
-                if length > self.max_length:
+                if not 0 < length <= self.max_length:
                     raise UserError(
                         f"an answer of item {self.asked[k] if self.asked else k} has {length} "
-                        f"tokens, but the model takes at most {self.max_length}; shorten or "
-                        "remove that item"
+                        f"tokens, but the model takes 1 to {self.max_length}; change or remove "
+                        "that item"
                     )
             some = [requests[k] for k in part]
             done = self.progress.update if self.progress else ignore

@@ -19,7 +19,7 @@ from ..config.benchmark_keys import Lexicon
 from ..io.errors import UserError
 from .generation import greedy
 from .language_model import LanguageModel, load_language_model
-from .templates import template_errors
+from .templates import bounded, template_errors
 
 SAFE, UNSAFE, UNPARSED = "safe", "unsafe", "unparsed"
 LEXICAL = "lexical"
@@ -132,7 +132,7 @@ class GuardJudge:
         failed: UserError | None = None
         for self.as_parts in (False, True):
             try:
-                shown = [self.conversation(PROMPT, RESPONSE, form) for form in self.forms]
+                shown = bounded(self._probes, len(self.forms))
             except UserError as error:
                 failed = failed or error
                 continue
@@ -142,6 +142,9 @@ class GuardJudge:
             f"the chat template of the guard model in {folder} does not show the text to judge, "
             "neither as text nor as a list of parts; take a guard model for text conversations"
         )
+
+    def _probes(self) -> list[str]:
+        return [self.conversation(PROMPT, RESPONSE, form) for form in self.forms]
 
     def conversation(self, prompt: str, response: str, form: str) -> str:
         """Return what the guard reads, as text with the template's own special tokens."""

@@ -89,8 +89,7 @@ def sentence_losses(
     tokenizer without BOS and EOS, and for scores that are not finite.
     """
     prefix = lm.prefix(task)
-    encoded = lm.tokenizer(list(chain(*groups)), add_special_tokens=False)["input_ids"]
-    rest = iter(encoded)
+    rest = iter(lm.with_bos("auto").encode(list(chain(*groups)), special=False))
     rows = [list(islice(rest, len(group))) for group in groups]
     for name, group in zip(names, rows, strict=True):
         longest = max(map(len, group))

@@ -163,8 +163,7 @@ def evaluate_rows(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: st
     bos = _bos(lm, name)
     texts = [row for row in rows if row]
     chosen = stratified_sample([name] * len(texts), spec.limit, spec.seed)
-    encoded = lm.tokenizer([texts[k] for k in chosen], add_special_tokens=False, verbose=False)
-    encoded = encoded["input_ids"]
+    encoded = lm.with_bos("auto").encode([texts[k] for k in chosen], special=False)
     scored = [k for k, ids in zip(chosen, encoded) if ids]
     if not scored:
         raise UserError("perplexity evaluate needs rows with text, got none; use another text")

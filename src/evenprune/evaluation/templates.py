@@ -1,13 +1,18 @@
-"""Chat templates: programs in a tokenizer's files that may fail, or drop what they are given."""
+"""Chat templates: programs in a tokenizer's files that fail, never end, or drop what is asked."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import multiprocessing
+import resource
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..io.errors import UserError
 
-LONG = "A long question. " * 50
-PROBES = (f"{LONG}What the first one asks.", f"{LONG}Another question.")
+PROBE = "A long question. " * 50 + "What it asks."
+# Of the process that renders: seconds, conversations in a further one, bytes beyond ours.
+SECONDS, EACH, MEMORY = 10, 100, 1 << 30
+REMEDY = "repair it in the tokenizer's files or do without (chat_template: false)"
 
 
 @contextlib.contextmanager
@@ -21,36 +26,79 @@ def template_errors(whose: str) -> Iterator[None]:
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(
-            f"the chat template of {whose} does not render a conversation ({said}); repair it in "
-            "the tokenizer's files or do without (chat_template: false)"
+            f"the chat template of {whose} does not render a conversation ({said}); {REMEDY}"
         ) from error
+
+
+def bounded(render: Callable[[], list[str]], count: int) -> list[str]:
+    """Return what ``render`` makes of ``count`` conversations, in a process that cannot run on.
+
+    Raises UserError for a template that fails or takes too long or too much memory.
+    """
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+
+    def work() -> None:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        for name, most in (
+            (resource.RLIMIT_CPU, SECONDS + count // EACH),
+            (resource.RLIMIT_AS, pages * resource.getpagesize() + MEMORY),
+            (resource.RLIMIT_CORE, 0),
+        ):
+            hard = resource.getrlimit(name)[1]
+            resource.setrlimit(name, (most if hard < 0 else min(most, hard), hard))
+        try:
+            with template_errors("this tokenizer"):  # unless it is said whose
+                theirs.send(render())
+        except UserError as error:
+            theirs.send(error)
+
+    child = context.Process(target=work)
+    child.start()
+    theirs.close()
+    try:
+        found: list[str] | UserError = ours.recv()
+    except (EOFError, OSError):  # it was killed
+        raise UserError(
+            f"the chat template of this tokenizer does not come to an end; {REMEDY}"
+        ) from None
+    finally:
+        child.join()
+    if isinstance(found, UserError):
+        raise found
+    return found
+
+
+def require_whole(turns: Sequence[Mapping[str, Any]], text: str) -> None:
+    """Raise UserError unless a rendered conversation has all that the user says, but for blanks."""
+    shown = " ".join(text.split())
+    for turn in turns:
+        if turn["role"] == "user" and " ".join(str(turn["content"]).split()) not in shown:
+            raise UserError(
+                f"the chat template of this tokenizer drops or changes what is asked; {REMEDY}"
+            )
 
 
 def user_turns(tokenizer: Any, contents: Sequence[str]) -> list[str]:
     """Return each content as a user turn with the head of an answer turn after it, as text.
 
-    Raises UserError for a tokenizer without a template, and for a template that fails or drops
-    what is asked: two long probes that differ in few words must look different.
+    Raises UserError for a tokenizer without a template, and for a template that fails, does not
+    end or drops what is asked.
     """
     if not tokenizer.chat_template:
         raise UserError(
             "a chat template was asked for, but this tokenizer has none; leave --chat-template out "
             "(in the configuration chat_template: false, or auto)"
         )
-    turns = [[{"role": "user", "content": text}] for text in (*PROBES, *contents)]
-    with template_errors("this tokenizer"):
-        shown = [
+    turns = [[{"role": "user", "content": text}] for text in (PROBE, *contents)]
+
+    def render() -> list[str]:
+        return [
             str(tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True))
             for turn in turns
         ]
-    # Two questions that become one prompt: white space alone may be trimmed by a template.
-    seen: dict[str, str] = {}
-    for (turn,), text in zip(turns, shown, strict=True):
-        content = " ".join(turn["content"].split())
-        if seen.setdefault(text, content) != content:
-            raise UserError(
-                "the chat template gives two different questions the same prompt, so it drops "
-                "what is asked; repair it in the tokenizer's files or do without "
-                "(chat_template: false)"
-            )
-    return shown[len(PROBES) :]
+
+    shown = bounded(render, len(turns))
+    for turn, text in zip(turns, shown, strict=True):
+        require_whole(turn, text)
+    return shown[1:]

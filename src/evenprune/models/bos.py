@@ -1,13 +1,16 @@
-"""BOS before a text: as the tokenizer does (``auto``), ``always`` exactly one, or ``never`` one."""
+"""Tokens of texts, and BOS before them: the tokenizer's own (``auto``), ``always`` or ``never``."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..io.errors import UserError
+from ..io.errors import UserError, shown
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+EMBEDDINGS = "embeddings"  # an attribute of a tokenizer: how many tokens its model knows
+REMEDY = "use the tokenizer that belongs to the model"
 WORSE = 1.1  # of two losses; the way that is asked for may be as much above the other
 TEXT = (
     "The river rises in a small valley above the town and turns south after a few miles. In spring "
@@ -56,7 +59,7 @@ def fixed_rows(tokenizer: "PreTrainedTokenizerBase", longest: int) -> list[list[
 
     Empty for a tokenizer without BOS, which has nothing to compare.
     """
-    ids = tokenizer(TEXT, add_special_tokens=False, verbose=False)["input_ids"][: longest - 1]
+    ids = tokens_of(tokenizer, [TEXT], special=False)[0][: longest - 1]
     start = tokenizer.bos_token_id
     return [] if start is None or len(ids) < 2 else [[start, *ids], ids]
 
@@ -83,3 +86,39 @@ def with_bos(
         return list(rows)
     bare = [ids[1:] if ids[:1] == [start] else list(ids) for ids in rows]
     return [[start, *ids] for ids in bare] if bos == "always" else bare
+
+
+def tokens_of(
+    tokenizer: "PreTrainedTokenizerBase",
+    texts: Sequence[str],
+    bos: str = "auto",
+    special: bool = True,
+) -> list[list[int]]:
+    """Return the tokens of texts, with the tokenizer's special tokens unless ``special`` is False.
+
+    Raises UserError for a text that the tokenizer does not take or leaves nothing of, for a token
+    without an embedding (``loading.load_tokenizer`` says how many there are), and for a text that
+    would begin with two BOS, one of its own and one from the tokenizer.
+    """
+    whose = f"the tokenizer in {tokenizer.name_or_path}"
+    try:
+        rows = tokenizer(list(texts), add_special_tokens=special, verbose=False)["input_ids"]
+    except Exception as error:  # tokenizers' own: an unknown word, and no token for such
+        raise UserError(f"{whose} does not take a text ({error}); {REMEDY}") from error
+    most = getattr(tokenizer, EMBEDDINGS, math.inf)
+    least = tokenizer.num_special_tokens_to_add() if special else 0
+    for text, ids in zip(texts, rows):
+        if text.strip() and len(ids) <= least:
+            raise UserError(f"{whose} leaves no token of the text {shown(text)}; {REMEDY}")
+        if max(ids, default=0) >= most:
+            raise UserError(
+                f"{whose} gives token {max(ids)} for {shown(text)}, but the model has only {most}; "
+                f"{REMEDY}"
+            )
+        if tokenizer.bos_token_id is not None and ids[:2] == [tokenizer.bos_token_id] * 2:
+            raise UserError(
+                f"{whose} begins {shown(text)} with two {tokenizer.bos_token!r} tokens, expected "
+                "at most one; remove the written one from the text, or the second one from the "
+                "tokenizer's post-processor"
+            )
+    return with_bos(rows, tokenizer, bos)

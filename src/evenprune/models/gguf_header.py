@@ -29,10 +29,11 @@ def read_header(path: Path) -> Header:
             # The other library would run on past the end, for as long as a wrong count says.
             keys, _ = read_gguf_metadata(str(path))
             reader = GGUFReader(path)
-            # Overlapping ranges would let a small file ask for any amount of memory.
-            needed = sum(one.n_bytes for one in reader.tensors)
-            if needed > (left := path.stat().st_size - reader.data_offset):
-                raise ValueError(f"its tensors take {needed} bytes, it has {left} for them")
+            end = 0
+            for one in sorted(reader.tensors, key=lambda one: one.data_offset):
+                if one.data_offset < end:  # a small file could ask for any amount of memory
+                    raise ValueError(f"its tensor {one.name} lies on the bytes of another one")
+                end = one.data_offset + one.n_bytes
         except damaged as error:
             raise UserError(
                 f"expected a whole GGUF file at {path}, but {' '.join(str(error).split())}; fetch "

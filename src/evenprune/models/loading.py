@@ -3,15 +3,18 @@
 import contextlib
 import ctypes
 import io
+import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..io.errors import UserError, shown
 from ..io.files import library_cache
 from ..io.reading import read_json
+from .bos import EMBEDDINGS, tokens_of
 from .quantised import ON_META, loading_options, quantised_by, require_backend, settle
 from .raw_files import check_config, check_tokenizer
 from .trust import FLAG, is_trusted
@@ -29,6 +32,7 @@ ADAPTER = "adapter_config.json"
 EXPORT = "sparse24.json"
 MAX_DEPTH = 1_000  # layers; a damaged number must not fill the memory with empty modules
 TOKENIZER = "tokenizer.json"
+SLACK = 64 << 20  # bytes of tables that any model may have, such as masks of positions
 PROBE = "The quick brown fox."
 SAID = 300  # characters of a library's message that are passed on
 
@@ -138,6 +142,10 @@ def load_config(folder: Path | str) -> "PreTrainedConfig":
             folder, local_files_only=True, trust_remote_code=is_trusted(folder)
         )
     check_depth(config, f"the config.json in {folder}")
+    # How it is computed is not for a model's file to say: numbers would differ without a record.
+    config._attn_implementation = config._experts_implementation = None
+    for part in (config, config.get_text_config()):
+        part.return_dict = True
     return config
 
 
@@ -169,8 +177,23 @@ def load_tokenizer(folder: Path | str) -> "PreTrainedTokenizerBase":
             folder, local_files_only=True, trust_remote_code=is_trusted(folder)
         )
         # What is broken may show only when it is used.
-        tokenizer.decode(tokenizer(PROBE)["input_ids"])
+        again = str(tokenizer.decode(tokenizer(PROBE, add_special_tokens=False)["input_ids"]))
+    if (folder / "config.json").is_file():
+        size = getattr(load_config(folder).get_text_config(), "vocab_size", None)
+        setattr(tokenizer, EMBEDDINGS, size or math.inf)
+    tokens_of(tokenizer, [PROBE])
+    if again.split() != PROBE.split():
+        _note_lost(folder, again)
     return tokenizer
+
+
+@cache
+def _note_lost(folder: Path, again: str) -> None:
+    print(
+        f"note: the tokenizer in {folder} gives {again!r} back for {PROBE!r}; only what it keeps "
+        "of a text counts",
+        file=sys.stderr,
+    )
 
 
 def check_model_folder(folder: Path | str, quantised: bool = False) -> None:
@@ -180,6 +203,7 @@ def check_model_folder(folder: Path | str, quantised: bool = False) -> None:
     another shape. Without this it draws what is missing at random and drops the rest. Quantised
     weights only with ``quantised``, and where their method's package is here.
     """
+    import torch
     from transformers import AutoModelForCausalLM
 
     folder = Path(folder)
@@ -196,14 +220,18 @@ def check_model_folder(folder: Path | str, quantised: bool = False) -> None:
         require_backend(folder, method)
     if method and method not in ON_META:
         return
+    trust = is_trusted(folder)
     with quiet(), library_errors(folder, "model"):  # what it says is said below, in one sentence
+        with torch.device("meta"):
+            bare = AutoModelForCausalLM.from_config(config, trust_remote_code=trust)
+        _check_buffers(folder, bare)
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             config=config,
             device_map="meta",
             local_files_only=True,
             use_safetensors=True,
-            trust_remote_code=is_trusted(folder),
+            trust_remote_code=trust,
             ignore_mismatched_sizes=True,
             output_loading_info=True,
         )
@@ -243,6 +271,19 @@ def _check_floating(folder: Path, model: "PreTrainedModel", stored: dict[str, En
                 )
 
 
+def _check_buffers(folder: Path, model: "PreTrainedModel") -> None:
+    """Raise UserError for tables beyond the weights that only config.json asks for."""
+    asked, held = (
+        sum(one.numel() * one.element_size() for one in found)
+        for found in (model.buffers(), model.parameters())
+    )
+    if asked > held + SLACK:
+        raise UserError(
+            f"the config.json in {folder} asks for tables of {asked:,} bytes, more than the "
+            f"weights' {held:,}; correct its number of positions, or fetch the model again"
+        )
+
+
 def _some(names: Iterable[str], most: int = 4) -> str:
     """Return the first names, and how many more there are."""
     ordered = sorted(names)
@@ -280,7 +321,8 @@ def load_model(
     from ..io.onednn import speed_up
 
     check_model_folder(folder, quantised)
-    method = quantised_by(load_config(folder))
+    config = load_config(folder)
+    method = quantised_by(config)
     if method:
         kwargs |= loading_options(method, device)
     if len(devices) > 1:
@@ -288,6 +330,7 @@ def load_model(
     with library_errors(folder, "model"), quiet() if method else contextlib.nullcontext():
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
+            config=config,
             dtype=dtype,
             local_files_only=True,
             use_safetensors=True,

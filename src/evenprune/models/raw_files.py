@@ -8,8 +8,8 @@ from ..io.reading import read_json
 
 # Keys of config.json that have transformers read other files than those that a result names.
 REDIRECTS = ("transformers_weights", "configuration_files")
-# What the names of sizes end in -> what no model exceeds; some make a square of positions.
-SIZES = {"n_positions": 10**5, "n_ctx": 10**5}
+# What the names of sizes end in -> what no model exceeds; a name is made of each label.
+SIZES = {"n_positions": 10**5, "n_ctx": 10**5, "num_labels": 10**4}
 SIZES |= dict.fromkeys(("_dim", "_size", "_heads", "n_embd", "n_inner", "n_head"), 10**7)
 MOST_GROWTH = 10_000
 

@@ -9,6 +9,7 @@ from ..data.readers.rows import table_files
 from ..data.readers.ultrachat import read_ultrachat
 from ..io.errors import UserError
 from ..io.reading import iter_table
+from ..models.bos import tokens_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -55,7 +56,7 @@ def make_prompts(
         if index not in encoded:
             # Long dialogues are cut before they are tokenized: no token spans 64 characters here.
             text = texts[index][: 64 * length]
-            encoded[index] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+            encoded[index] = tokens_of(tokenizer, [text], special=False)[0]
         return encoded[index]
 
     start = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
