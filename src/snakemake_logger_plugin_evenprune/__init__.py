@@ -17,8 +17,6 @@ from typing import Any
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from evenprune.io.progress import format_seconds
-
 WIDTH = 120  # columns of a line, at most
 SHOWN = 20  # last lines of a failed step's log
 TARGETS = ("all", "default")
@@ -89,6 +87,8 @@ class LogHandler(LogHandlerBase):
             return
         total = self.planned.total()
         place = f"[{self.done:{len(str(total))}}/{total}]"
+        from evenprune.io.progress import format_seconds  # not there for a module of a git source
+
         took, left = format_seconds(seconds), format_seconds(self.left())
         self.say(f"{place} {_words(job)}  {took}  eta {left}")
 

@@ -17,7 +17,7 @@ from evenprune.pruning.options import Options
 from evenprune.pruning.packing import differing
 
 ERASE = find("debias-erase")
-LORA = {"method": "debias-lora", "lora_steps": 5, "lora_rate": 0.01}
+LORA = {"method": "debias-lora", "lora_steps": 5, "lora_rate": 0.01, "lora_blocks": 1}
 
 
 def sample(seed=0, rows=6, width=12, tokens=40):
