@@ -187,3 +187,13 @@ def unasked(wildcards):
         "expected the worlds to compare under controls.worlds, but the configuration names none; "
         "run `snakemake --cores all controls --configfile config/controls.yaml`"
     )
+
+
+# Rules of world.smk make the world; a mirror or the hub is just there.
+IS_WORLD = CONFIG.source == "world"
+
+
+def made_world(wildcards):
+    """The part of the invented world that a source is; nothing where there is no world."""
+    part = "world.json" if wildcards.kind == "data" else f"models/{wildcards.name}"
+    return f"{CONFIG.results}/world/{part}" if IS_WORLD else []

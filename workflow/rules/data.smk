@@ -1,15 +1,5 @@
 """Data sets, models and calibration files: from a mirror folder, the hub, or world.smk."""
 
-# Rules of world.smk make the world; a mirror or the hub is just there.
-IS_WORLD = CONFIG.source == "world"
-
-
-def made_world(wildcards):
-    """The part of the invented world that a source is; nothing where there is no world."""
-    part = "world.json" if wildcards.kind == "data" else f"models/{wildcards.name}"
-    return f"{CONFIG.results}/world/{part}" if IS_WORLD else []
-
-
 rule fetch_source:
     """Resolve {wildcards.kind}/{wildcards.name} from the mirror or the hub and record it."""
     input:
