@@ -4,7 +4,7 @@
 preloaded forks a child for each n. After it: killed, or one sentence and status 2, or the whole
 result; nothing half-written under a final name; the user's files as they were; and the same
 command again ends with the bytes of an undisturbed run. So many points of each command are drawn
-as EVENPRUNE_FAULTS says; ``all`` takes each call in each way.
+as EVENPRUNE_FAULTS says (default: 5, and the quick ones); ``all`` takes each call in each way.
 """
 
 import errno
@@ -40,7 +40,8 @@ from evenprune.io.files import write_json
 from .scenes import REPO, Scene, scenes
 from .test_attacks import Outcome, below, end_child, in_memory, snapshot, start_child
 
-POINTS = os.environ.get("EVENPRUNE_FAULTS", "25")
+POINTS = os.environ.get("EVENPRUNE_FAULTS", "5")
+LONG = ["prefetch", "workflow"] if "EVENPRUNE_FAULTS" in os.environ else []
 WAYS = {"full": errno.ENOSPC, "broken": errno.EIO, "killed": -signal.SIGKILL}
 STATE = "EVENPRUNE_FAULT_STATE"
 GROWING = ("lock.json",)  # what is pinned is written down one by one
@@ -57,8 +58,8 @@ def all_scenes(made):
 def fetching(made):
     """What lies in a cache of the user's: of a GGUF file, of a hub, of a Python package."""
     write_gguf(made / "gguf/in/tiny.gguf")
-    argv = ["fetch-model", "--name", "m", "--out", "../out.json", "--spec"]
-    argv += [json.dumps({"entry": {"path": "../in/tiny.gguf"}})]
+    argv = ["fetch-source", "--kind", "models", "--name", "m", "--out", "../out.json", "--entry"]
+    argv += [json.dumps({"path": "../in/tiny.gguf"})]
     yield Scene("GGUF", made / "gguf", argv, ("out.json", "cache/sources"), {})
     server = FakeHub()
     huggingface_hub.constants.HF_HUB_OFFLINE = False
@@ -282,9 +283,8 @@ def process(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "name",
-    ["prune", "evaluate stereoset", "compare", "prefetch", "GGUF", "collect-results",
-     "make-tables", "workflow"],
-)  # fmt: skip
+    ["prune", "evaluate stereoset", "compare", "GGUF", "collect-results", "make-tables", *LONG],
+)
 def test_each_call_that_writes_may_fail(process, name):
     pool, place = process
     points = "3" if name == "workflow" and POINTS != "all" else POINTS  # a run of it takes longer
