@@ -103,7 +103,7 @@ def workflow(made):
         "experiments": {"e": {"models": ["m"], "methods": ["dense", "magnitude"],
                               "regimes": ["2of4"], "calibrations": ["ss"]}},
     }  # fmt: skip
-    write_json(made / "workflow/work/config.yaml", config)
+    write_json(made / "workflow" / "work" / "config.yaml", config)
     target = "results/evals/m/magnitude/2of4/none/s0/summary.json"
     argv = [target, "--snakefile", str(REPO / "workflow/Snakefile"), "--cores", "1"]
     argv += ["--configfile", "config.yaml", "--workflow-profile", str(REPO / "profiles/default")]
