@@ -209,6 +209,8 @@ def draw(rows: pd.DataFrame) -> None:
                 axis.errorbar(own.bits, values, ends, fmt=marker, label=label)
         if logged:
             axis.set_yscale("log")
+            ticks = [1, 2, 4] if key[1] == "perplexity_ratio" else [0.001, 0.01, 0.1, 1]
+            axis.set_yticks(ticks, [f"{tick:g}" for tick in ticks])  # plain: the style has no math
         else:
             axis.axhline(0, color="0.7", linewidth=0.6, zorder=0)
         axis.set_title(name if key[0] == "prose" else f"{name}: change")
