@@ -1,5 +1,6 @@
 """Data sets, models and calibration files: from a mirror folder, the hub, or world.smk."""
 
+
 rule fetch_source:
     """Resolve {wildcards.kind}/{wildcards.name} from the mirror or the hub and record it."""
     input:
