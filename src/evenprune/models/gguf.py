@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..io.errors import UserError, printable
 from ..io.files import sha256_file
-from .gguf_header import Header, read_header
+from .gguf_header import Header, read_header, read_once
 from .gguf_keys import check_keys, check_tokens
 from .gguf_tokenizer import asked_of, carried, check_carried, ends
 from .loading import check_depth, check_finite_weights, library_errors, quiet
@@ -110,14 +110,14 @@ def convert_gguf(path: Path, new: Path, dtype: str = "bfloat16") -> dict[str, An
     link = new / "model.gguf"
     link.symlink_to(path.resolve())
     place: Any = {"gguf_file": link.name, "local_files_only": True}
-    with quiet(), library_errors(path, "configuration"):
+    with read_once(header), quiet(), library_errors(path, "configuration"):
         config: Any = AutoConfig.from_pretrained(new, **place)
     _check_size(path, header, config)
     check_keys(path, header, config)
-    with quiet(), library_errors(path, "tokenizer"):
+    with read_once(header), quiet(), library_errors(path, "tokenizer"):
         read = AutoTokenizer.from_pretrained(new, **place)
         tokenizer = carried(read, path, header.keys, asked)
-    with quiet(), library_errors(path, "model"):
+    with read_once(header), quiet(), library_errors(path, "model"):
         # In float32, in which the blocks are unpacked, so that nothing is rounded twice.
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             new,

@@ -1,6 +1,8 @@
 """The header of a GGUF file as the libraries read it, once it is known to be whole."""
 
+import contextlib
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -8,7 +10,7 @@ from ..io.errors import UserError
 from ..io.reading import reading
 
 if TYPE_CHECKING:
-    from gguf import ReaderTensor
+    from gguf import GGUFReader, ReaderTensor
 
 
 class Header(NamedTuple):
@@ -16,11 +18,36 @@ class Header(NamedTuple):
 
     keys: dict[str, Any]
     tensors: "dict[str, ReaderTensor]"
+    reader: "GGUFReader"
+
+
+def _reader(path: Path) -> "GGUFReader":
+    """Return gguf's reader, which takes a minute for 262,000 words where it slices a memory map."""
+    import gguf
+    import numpy as np
+
+    class Plain(gguf.GGUFReader):
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value.view(np.ndarray) if name == "data" else value)
+
+    return Plain(path)
+
+
+@contextlib.contextmanager
+def read_once(header: Header) -> Iterator[None]:
+    """Let transformers take what was read, which it would read again for each of three parts."""
+    import gguf
+
+    before = gguf.GGUFReader
+    gguf.GGUFReader = lambda *_args, **_kwargs: header.reader  # type: ignore[misc, assignment]
+    try:
+        yield
+    finally:
+        gguf.GGUFReader = before  # type: ignore[misc]
 
 
 def read_header(path: Path) -> Header:
     """Return the header of a GGUF file; UserError for anything else."""
-    from gguf import GGUFReader
     from transformers.integrations.gguf.reader import read_gguf_metadata
 
     damaged = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError, struct.error)
@@ -28,7 +55,7 @@ def read_header(path: Path) -> Header:
         try:
             # The other library would run on past the end, for as long as a wrong count says.
             keys, _ = read_gguf_metadata(str(path))
-            reader = GGUFReader(path)
+            reader = _reader(path)
             end = 0
             for one in sorted(reader.tensors, key=lambda one: one.data_offset):
                 if one.data_offset < end:  # a small file could ask for any amount of memory
@@ -39,4 +66,4 @@ def read_header(path: Path) -> Header:
                 f"expected a whole GGUF file at {path}, but {' '.join(str(error).split())}; fetch "
                 "it again, or take the Hugging Face folder of this model"
             ) from None
-    return Header(keys, {one.name: one for one in reader.tensors})
+    return Header(keys, {one.name: one for one in reader.tensors}, reader)
