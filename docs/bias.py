@@ -32,7 +32,7 @@ FRONTIER = {
     "Debias-SparseGPT, b = 4": "debias.b4",
     "Debias-SparseGPT, b = 16": "debias.b16",
     "Debias-LoRA, budget 0.01": "lora.b01",
-    "Debias-LoRA, budget 0.025": "debias-lora",
+    "Debias-LoRA, budget 0.03": "debias-lora",
     "Debias-LoRA, budget 0.05": "lora.b05",
     "Debias-LoRA without the keep term": "lora.no-keep",
     "Debias-LoRA × 2": "lora.x2",

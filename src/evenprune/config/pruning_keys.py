@@ -77,7 +77,7 @@ class Pruning(Section):
         "two words follows; `language`: the same sentences' likelihood (a control)",
     )
     lora_budget: float = Field(
-        0.025,
+        0.03,
         gt=0,
         le=10,
         description="`debias-lora`: how far the changed model may go from the base model on texts "
