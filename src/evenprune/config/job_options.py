@@ -165,16 +165,11 @@ def prune_options(config: Config, point: Checkpoint) -> dict[str, Any]:
     }
 
 
-def benchmark_sources(paths: Paths, point: Checkpoint) -> list[str]:
-    """Return the records of the data sets that a checkpoint's benchmarks read."""
-    entries = grids.benchmarks_of(paths.config, point).values()
-    return [paths.dataset(name) for name in sorted({e.dataset for e in entries if e.dataset})]
-
-
-def judge_sources(paths: Paths, point: Checkpoint) -> list[str]:
-    """Return the records of the guard models of a checkpoint's benchmarks."""
-    entries = grids.benchmarks_of(paths.config, point).values()
-    return [paths.model(name) for name in sorted({e.judge for e in entries if e.judge})]
+def benchmark_sources(paths: Paths, key: str, point: Checkpoint) -> list[str]:
+    """Return the records of what a checkpoint's benchmarks name under ``dataset`` or ``judge``."""
+    names = {getattr(one, key) for one in grids.benchmarks_of(paths.config, point).values()}
+    record = paths.dataset if key == "dataset" else paths.model
+    return [record(name) for name in sorted(filter(None, names))]
 
 
 def benchmark_options(config: Config, point: Checkpoint) -> dict[str, dict[str, Any]]:

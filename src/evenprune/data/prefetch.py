@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config.config import load_config, validate_config
-from ..config.grids import needed_datasets, needed_models
+from ..config.job_options import all_sources
 from ..config.tasks import LM_EVAL
 from ..io.checksums import Kind, model_patterns
 from ..io.errors import UserError
@@ -62,10 +62,6 @@ def run(args: argparse.Namespace) -> None:
     if config.source == "world":
         print("nothing to fetch: this configuration makes its own world", file=sys.stderr)
         return
-    items: list[tuple[Kind, str, Entry]] = [
-        *(("data", name, config.datasets[name].model_dump()) for name in needed_datasets(config)),
-        *(("models", name, config.models[name].model_dump()) for name in needed_models(config)),
-    ]
     for entry in config.benchmarks.values():
         if entry.task == LM_EVAL:
             folder = entry.dataset and config.datasets[entry.dataset].path
@@ -74,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
             print(f"lm-eval's {entry.name}: {len(tasks)} tasks, in the data sets' cache",
                   file=sys.stderr)  # fmt: skip
     prefetch(
-        items,
+        all_sources(config),
         mirror=args.mirror or config.mirror,
         lock_path=args.lock or config.lock,
         update=args.update,
