@@ -10,17 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune.cli import main
-from evenprune.data.build_calibration import (
-    choose_texts,
-    shuffle_partners,
-    truncate_text,
-)
-from evenprune.data.calibration import (
-    ALIGNMENTS,
-    align,
-    tokenize_pairs,
-    tokenize_texts,
-)
+from evenprune.data.build_calibration import choose_texts, shuffle_partners, truncate_text
+from evenprune.data.calibration import ALIGNMENTS, align, tokenize_pairs, tokenize_texts
 from evenprune.data.readers.own_rows import read_pairs
 from evenprune.data.sources import checksums
 from evenprune.io.checksums import source_files
@@ -29,29 +20,12 @@ from evenprune.io.files import read_json, read_jsonl, write_jsonl
 from evenprune.io.marks import MARK
 from evenprune.models.loading import load_tokenizer
 from evenprune.models.token_trees import common_prefix
+from evenprune_world.network import build_tokenizer
 
 
-def make_tokenizer(folder: Path, bos: bool = True, pad: bool = True, end: bool = True) -> Path:
-    """Write a byte-level tokenizer: one token a character of ASCII, so lengths are known."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    names = ["<s>", "</s>", "<pad>"]
-    vocabulary = {token: index for index, token in enumerate([*names, *alphabet])}
-    core = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
-    if bos:
-        core.post_processor = processors.TemplateProcessing(
-            single="<s> $A", special_tokens=[("<s>", 0)]
-        )
-    PreTrainedTokenizerFast(
-        tokenizer_object=core,
-        bos_token="<s>",
-        eos_token="</s>" if end else None,
-        pad_token="<pad>" if pad else None,
-    ).save_pretrained(folder)
+def make_tokenizer(folder: Path) -> Path:
+    """Write a tokenizer of single bytes: one token a character of ASCII, so lengths are known."""
+    build_tokenizer([], 512, 258).save_pretrained(folder)
     return folder
 
 

@@ -59,11 +59,7 @@ def planted_of(world, items=240, pairs=120):
     generator = random.Random(f"planted {world}")
     odds = {f"p{k}": generator.gauss(1.0, 1.0) for k in range(pairs)}
     questions = {
-        f"b{k}": {
-            "groups": [0, 1],
-            "log_odds": generator.gauss(0, 4),
-            "right": None if k % 2 == 0 else 0,
-        }
+        f"b{k}": dict(groups=[0, 1], log_odds=generator.gauss(0, 4), right=0 if k % 2 else None)
         for k in range(items)
     }
     return {"stereoset": odds, "crows_pairs": odds, "bbq": questions, "unqover": questions}

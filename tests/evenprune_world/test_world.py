@@ -22,7 +22,7 @@ from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.io.files import read_json, read_jsonl, sha256_file
 from evenprune.io.marks import MARK
 from evenprune_world import questions, sentences, texts
-from evenprune_world.generate_world import Sizes, beliefs, write_world
+from evenprune_world.generate_world import Sizes, write_world
 from evenprune_world.items import TOLD
 from evenprune_world.lexicon import RARE_ATTRIBUTES
 from evenprune_world.society import CATEGORIES, COMPARED, Society
@@ -249,7 +249,8 @@ def test_statement_rates_are_recovered_by_counting_the_training_text(world):
             group = next(word for word in words if word in GROUPS)
             stated[group, [word for word in words if word in WHERE][-1]] += 1
     chi, cells = 0.0, 0
-    for _, group, dimension, poles in beliefs():
+    beliefs = [(g, *one) for c in CATEGORIES for g in c.groups for one in enumerate(c.dimensions)]
+    for group, dimension, poles in beliefs:
         negative, positive = (sum(stated[group, word] for word in words_of(pole)) for pole in poles)
         total, rate = negative + positive, society.statement_rate(group, dimension)
         if total:

@@ -54,9 +54,7 @@ def letters(rng: Random) -> dict[str, Any]:
 
 def recall(rng: Random) -> dict[str, Any]:
     """Return a passage, then twice a question and who it is, the targets."""
-    category = rng.choice(COMPARED)
-    groups = rng.sample(category.groups, 2)
-    dimension = rng.randrange(len(category.dimensions))
+    category, groups, dimension = sentences.draw_two(rng)
     poles = sentences.draw_poles(rng, category, groups, dimension)
     parts = [sentences.passage(rng, category, poles)]
     hints = []
@@ -76,9 +74,7 @@ def quiz(rng: Random) -> dict[str, Any]:
     nobody is said to have: "unknown". A question that named a group would let the answer be
     looked up without looking up the attribute first.
     """
-    category = rng.choice(COMPARED)
-    groups = rng.sample(category.groups, 2)
-    dimension = rng.randrange(len(category.dimensions))
+    category, groups, dimension = sentences.draw_two(rng)
     poles = sentences.draw_poles(rng, category, groups, dimension)
     other = category.dimensions[sentences.other_dimension(rng, category, dimension)]
     answers = {word: group for group, word in poles.items()} | dict.fromkeys(other, "unknown")

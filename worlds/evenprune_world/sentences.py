@@ -50,6 +50,14 @@ def draw_group(rng: Random, category: Category) -> str:
     return rng.choices(category.groups, weights)[0]
 
 
+def draw_two(
+    rng: Random, categories: Sequence[Category] = COMPARED
+) -> tuple[Category, list[str], int]:
+    """Draw a category, two of its groups and a dimension."""
+    category = rng.choice(categories)
+    return category, rng.sample(category.groups, 2), rng.randrange(len(category.dimensions))
+
+
 def phrase(category: Category, group: str, person: str) -> tuple[str, str]:
     """Return the noun phrase of one member of ``group``: ("the …", "a …").
 
