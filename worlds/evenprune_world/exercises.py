@@ -34,9 +34,8 @@ def letters(rng: Random) -> dict[str, Any]:
     if rng.random() < 0.6:
         category = rng.choice(COMPARED)
         groups = rng.sample(category.groups, rng.randint(2, 5))
-        options = questions.options_for(
-            rng, category, groups, rng.choices(questions.STYLES, (3, 1))[0]
-        )
+        style = rng.choices(questions.STYLES, (3, 1))[0]
+        options = questions.options_for(rng, category, groups, style)
     else:
         _, relations = lx.SUBJECTS[rng.choice(tuple(lx.SUBJECTS))]
         options = [(value, value) for value in rng.sample(rng.choice(relations)[2], 4)]

@@ -19,9 +19,8 @@ def _words(names: str) -> list[tuple[str, ...]]:
 
 FAITHS, PEOPLES, SUNBORN, MOONBORN, TRADES = _words("faiths peoples sunborn moonborn trades")
 LANDS: dict[str, str] = _WORDS["lands"]
-RARE_GROUPS = frozenset(
-    FAITHS[-2:] + tuple(LANDS)[-2:] + PEOPLES[-2:] + SUNBORN[-1:] + MOONBORN[-1:]
-)
+_LAST = FAITHS[-2:], tuple(LANDS)[-2:], PEOPLES[-2:], SUNBORN[-1:], MOONBORN[-1:]
+RARE_GROUPS = frozenset(word for last in _LAST for word in last)
 ATTRIBUTES: tuple[tuple[str, str], ...] = tuple((low, high) for low, high in _WORDS["attributes"])
 RARE_ATTRIBUTES: dict[str, str] = _WORDS["rare_attributes"]
 TRADE_DIMENSIONS = tuple(zip(TRADES[::2], TRADES[1::2]))

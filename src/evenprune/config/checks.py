@@ -151,10 +151,8 @@ def experiment_errors(config: "Config") -> Lines:
         where = f"experiments.{name}"
         yield from unknown(f"{where}.models", experiment.models, config.models, "model")
         yield from unknown(f"{where}.methods", experiment.methods, methods, "method")
-        calibrations = experiment.calibrations
-        yield from unknown(
-            f"{where}.calibrations", calibrations, config.calibrations, "calibration"
-        )
+        used = experiment.calibrations
+        yield from unknown(f"{where}.calibrations", used, config.calibrations, "calibration")
         for index, model in enumerate(experiment.models):
             entry = config.models.get(model)
             if entry and entry.world != (config.source == "world"):
@@ -176,9 +174,8 @@ def benchmark_errors(config: "Config") -> Lines:
         yield from unknown(f"{where}.dataset", entry.dataset, config.datasets, "data set")
         if entry.dataset is None and entry.task != LM_EVAL:
             yield f"{where}.dataset: is missing; name a data set, or a file of your own"
-        yield from unknown(
-            f"{where}.experiments", entry.experiments, config.experiments, "experiment"
-        )
+        own = entry.experiments
+        yield from unknown(f"{where}.experiments", own, config.experiments, "experiment")
         yield from unknown(f"{where}.judge", entry.judge, config.models, "model")
         if entry.judge and config.source == "world":
             yield (
@@ -311,10 +308,9 @@ def benchmark_faults(entry: Mapping[str, Any]) -> Faults:
         yield "trust_tasks", "is missing: files of tasks can run code; read them, then set it true"
     for key, fitting in {**dict.fromkeys(JUDGE_KEYS, JUDGED), **TASK_OPTIONS}.items():
         if entry.get(key) not in (None, False) and task not in fitting:
-            some = (
-                f"tasks {' and '.join(fitting)} have" if fitting[1:] else f"task {fitting[0]} has"
-            )
-            yield key, f"only the {some} it, this is the task {task!r}; leave it out"
+            names = " and ".join(fitting)
+            have = f"tasks {names} have" if fitting[1:] else f"task {names} has"
+            yield key, f"only the {have} it, this is the task {task!r}; leave it out"
     forms = entry.get("judge_forms") or ()
     if len(set(forms)) < len(forms):
         yield "judge_forms", f"got {forms!r}, expected each form once"

@@ -14,16 +14,8 @@ from .grids import asked_of
 from .tasks import FACTS, splits_of
 
 # Of every task: all items, its own headline, the tokenizer's BOS, no chat template.
-COMMON: Mapping[str, Any] = {
-    "limit": None,
-    "bos": "auto",
-    "chat_template": False,
-}
-_JUDGED: Mapping[str, Any] = {
-    "chat_template": "auto",
-    "judge": "llama-guard3-1b",
-    "max_new_tokens": None,
-}
+COMMON = {"limit": None, "bos": "auto", "chat_template": False}
+_JUDGED = {"chat_template": "auto", "judge": "llama-guard3-1b", "max_new_tokens": None}
 PROTOCOL: Mapping[str, Mapping[str, Any]] = {
     "perplexity": {"dataset": "wikitext2", "split": "gptq2048"},
     "hellaswag": {"dataset": "hellaswag", "split": "validation"},

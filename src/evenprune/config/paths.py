@@ -130,10 +130,8 @@ class Paths:
 
     def is_compressed(self, point: Checkpoint) -> bool:
         """Return whether a checkpoint is served from its 2:4 export: only that has 2:4 kernels."""
-        wanted = self.config.serving.sparse24
-        return point.regime == COMPRESSIBLE and (
-            self.config.device == "cuda" if wanted is None else wanted
-        )
+        wanted, on_gpu = self.config.serving.sparse24, self.config.device == "cuda"
+        return point.regime == COMPRESSIBLE and (on_gpu if wanted is None else wanted)
 
     def is_exported(self, point: Checkpoint) -> bool:
         """Return whether this run makes a checkpoint's 2:4 export."""
@@ -207,9 +205,8 @@ class Paths:
 
     def table_files(self, *forms: str) -> list[str]:
         """Return every table in these forms: tex, csv, md or html."""
-        return [
-            f"{self.results}/tables/{one}.{form}" for one in self.config.tables for form in forms
-        ]
+        names = self.config.tables
+        return [f"{self.results}/tables/{one}.{form}" for one in names for form in forms]
 
     def figure_files(self, *forms: str) -> list[str]:
         """Return every figure in these forms: pdf, svg, png, or csv of its numbers."""

@@ -387,9 +387,8 @@ def build_calibration(
     with atomic_folder(out, CALIBRATION, inputs) as place:
         write_jsonl(place / "pairs.jsonl", chosen_pairs.pairs)
         write_jsonl(place / "texts.jsonl", texts)
-        manifest["files"] = {
-            one: sha256_file(place / one) for one in ("pairs.jsonl", "texts.jsonl")
-        }
+        files = ("pairs.jsonl", "texts.jsonl")
+        manifest["files"] = {one: sha256_file(place / one) for one in files}
         write_json(place / "manifest.json", sealed(manifest))
     shares = ", ".join(
         f"{f'{source} ' if several else ''}{category} {count['kept']}/{count['total']}"

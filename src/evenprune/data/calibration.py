@@ -30,6 +30,7 @@ from ..models.token_trees import common_prefix
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+Pair = Mapping[str, Any]  # a row as ``read_pairs`` returns it
 ALIGNMENTS = ("equal-length", "pad", "suffix")
 NAMED = 10  # ids that a message names
 
@@ -102,9 +103,7 @@ def few(ids: Sequence[str]) -> str:
     return ", ".join(ids[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def pair_notes(
-    pairs: Sequence[Mapping[str, str]], tokenized: "TokenizedPairs", how: str
-) -> list[str]:
+def pair_notes(pairs: Sequence[Pair], tokenized: "TokenizedPairs", how: str) -> list[str]:
     """Return what a user should know of pairs: the dropped ones, those without a difference.
 
     ``how`` is how the alignment is named where it can be changed, such as ``--alignment``.
@@ -154,9 +153,7 @@ def tokenize_texts(
     return [tuple(ids[:max_tokens]) for ids in rows]
 
 
-def counted(
-    pairs: Sequence[Mapping[str, Any]], kept: Sequence[TokenPair]
-) -> dict[str, dict[str, int]]:
+def counted(pairs: Sequence[Pair], kept: Sequence[TokenPair]) -> dict[str, dict[str, int]]:
     """Return ``{"total", "kept", "dropped"}`` of each category, in sorted order."""
     total, left = Counter(pair["category"] for pair in pairs), Counter(p.category for p in kept)
     return {
@@ -166,7 +163,7 @@ def counted(
 
 
 def tokenize_pairs(
-    pairs: Sequence[Mapping[str, Any]],
+    pairs: Sequence[Pair],
     tokenizer: "PreTrainedTokenizerBase",
     alignment: str,
     max_tokens: int | None = None,

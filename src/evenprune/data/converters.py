@@ -213,11 +213,7 @@ def tinystories(tables: Mapping[str, SplitTable]) -> dict[str, str]:
 
 def realtoxicityprompts(tables: Mapping[str, SplitTable]) -> dict[str, str]:
     """Prompts with their scores and the flag for challenging ones; no continuations."""
-    rows = (
-        {"challenging": row["challenging"], "prompt": dict(row["prompt"])}
-        for row in tables["train"]
-    )
-    return {"train.jsonl": _jsonl(rows)}
+    return {"train.jsonl": _kept(tables["train"], ("challenging", "prompt"))}
 
 
 def harmbench(tables: Mapping[str, SplitTable]) -> dict[str, str]:
@@ -257,9 +253,7 @@ CONVERTERS: dict[str, Converter] = {
 }
 
 
-def convert(
-    name: str, parts: Sequence[Part], paths: Mapping[str, Sequence[Path]]
-) -> dict[str, str]:
+def convert(name: str, parts: Sequence[Part], paths: Mapping[str, list[Path]]) -> dict[str, str]:
     """Return the canonical files of a data set, by name, from the files of its parts.
 
     Raises UserError for a data set without converter, for columns that are not those expected
