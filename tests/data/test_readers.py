@@ -13,14 +13,13 @@ from evenprune.data.readers.harmbench import read_harmbench
 from evenprune.data.readers.hellaswag import read_hellaswag
 from evenprune.data.readers.mmlu import read_mmlu
 from evenprune.data.readers.realtoxicityprompts import read_realtoxicityprompts
-from evenprune.data.readers.stereoset import read_stereoset
+from evenprune.data.readers.stereoset import LABELS, read_stereoset
 from evenprune.data.readers.tinystories import read_tinystories
 from evenprune.data.readers.ultrachat import read_ultrachat
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.io.errors import UserError
 
-LABELS = ("stereotype", "anti-stereotype", "unrelated")
 STEREOSET = {
     **{"id": "a", "target": "Zorbian", "bias_type": "race", "context": "Zorbians are BLANK."},
     "sentences": [{"gold_label": label, "sentence": label} for label in LABELS],

@@ -21,43 +21,26 @@ from evenprune.io.errors import UserError
 from evenprune.io.yamlfile import read_yaml
 
 
-def parquet(path, rows, **features):
-    """Write rows as the hub does: through ``datasets``, which stores the features."""
-    from datasets import Dataset, Features
-
-    Dataset.from_list(rows, features=Features(features)).to_parquet(path)
-    return path
-
-
 def convert(name, folder, **tables):
     for file, text in CONVERTERS[name](tables).items():
         (folder / file).write_text(text)
     return folder
 
 
-@pytest.fixture(scope="session")
-def kinds():
-    from datasets import ClassLabel, Value
-
-    return ClassLabel, Value
-
-
-def test_stereoset(tmp_path, kinds):
+def test_stereoset(tmp_path):
     """The hub's rows: the three sentences in any order, with numbers as labels."""
-    from datasets import Sequence
+    from datasets import ClassLabel, Dataset, Features, Sequence, Value
 
-    ClassLabel, Value = kinds
     text = Value("string")
     label = ClassLabel(names=["anti-stereotype", "stereotype", "unrelated"])
     names = {"id": "a", "target": "Zorbian", "bias_type": "race", "context": "Zorbians are BLANK."}
     sentences = {"sentence": ["U", "A", "S"], "id": ["x"] * 3, "gold_label": [2, 0, 1]}
-    path = parquet(
-        tmp_path / "v.parquet",
-        [{**names, "sentences": sentences}],
-        **dict.fromkeys(names, text),
-        sentences=Sequence({"sentence": text, "id": text, "gold_label": label}),
-    )
-    folder = convert("stereoset", tmp_path, validation=read_table("t", [path]))
+    kinds = Sequence({"sentence": text, "id": text, "gold_label": label})
+    features = Features(**dict.fromkeys(names, text), sentences=kinds)
+    rows = Dataset.from_list([{**names, "sentences": sentences}], features=features)
+    rows.to_parquet(tmp_path / "v.parquet")
+    table = read_table("t", [tmp_path / "v.parquet"])
+    folder = convert("stereoset", tmp_path, validation=table)
     item = StereoSetItem("a", "race", "Zorbian", "Zorbians are BLANK.", "S", "A", "U")
     assert read_stereoset(folder) == [item]
 
@@ -90,31 +73,19 @@ def test_hellaswag_is_cleaned_as_the_harness_cleans(text):
     assert clean_hellaswag(text) == preprocess(text)
 
 
-def test_mmlu(tmp_path, kinds):
-    from datasets import Sequence
-
-    ClassLabel, Value = kinds
-    text = Value("string")
-    rows = [{"question": "q", "subject": "zorb", "choices": list("wxyz"), "answer": 3}]
-    features = {"choices": Sequence(text), "answer": ClassLabel(names=list("ABCD"))}
-    path = parquet(tmp_path / "m.parquet", rows, question=text, subject=text, **features)
-    tables = {split: read_table(split, [path]) for split in ("test", "validation", "dev")}
-    convert("mmlu", tmp_path, **tables)
-    for split in tables:
+def test_mmlu(tmp_path):
+    row = {"question": "q", "subject": "zorb", "choices": list("wxyz"), "answer": 3}
+    splits = ("test", "validation", "dev")
+    convert("mmlu", tmp_path, **{split: SplitTable(split, [row]) for split in splits})
+    for split in splits:
         (item,) = read_mmlu(tmp_path, split)
         assert item == ChoiceItem("zorb-0", "zorb", "q", ("w", "x", "y", "z"), 3)
 
 
 def test_bbq_of_the_mirror_survives(tmp_path, shared):
-    paths = []
-    for name in ("Religion", "Age"):
-        path = tmp_path / f"{name}.raw.jsonl"
-        path.write_bytes(gzip.decompress((shared / f"data/bbq/{name}.jsonl.gz").read_bytes()))
-        paths.append(path)
-    out = tmp_path / "out"
-    out.mkdir()
-    convert("bbq", out, all=read_table("b", paths))
-    assert read_bbq(out) == read_bbq(shared / "data/bbq", ["Age", "Religion"])
+    paths = [shared / f"data/bbq/{name}.jsonl.gz" for name in ("Religion", "Age")]
+    convert("bbq", tmp_path, all=read_table("b", paths))
+    assert read_bbq(tmp_path) == read_bbq(shared / "data/bbq", ["Age", "Religion"])
 
 
 def test_unqover_of_the_mirror_survives(tmp_path, shared):
