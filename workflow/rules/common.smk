@@ -12,7 +12,9 @@ from snakemake.exceptions import WorkflowError
 from snakemake.settings.types import DeploymentMethod
 
 # Of this workflow, for the rules of the worlds, which lie elsewhere.
-SNAKEFILE, ENVIRONMENT = map(workflow.current_basedir.join, ("../Snakefile", "../../environment.yml"))
+SNAKEFILE, ENVIRONMENT = map(
+    workflow.current_basedir.join, ("../Snakefile", "../../environment.yml")
+)
 REPO = Path(str(workflow.current_basedir)).resolve().parents[1]
 # Taken from a git source (`module: snakefile: github(…)`), the workflow has no folder: then the
 # package is an installed one, and Snakemake fetches the few other files.

@@ -217,17 +217,6 @@ def serving_memory_mb(paths: Paths, model: str) -> int:
     return 6_000 * at_once
 
 
-def serving_minutes(paths: Paths, model: str) -> int:
-    """Return the minutes that a cluster gives the job that serves a model's checkpoints."""
-    return 60 + 60 * len(paths.served(model))
-
-
-def serving_options(config: Config, model: str) -> dict[str, Any]:
-    """Return the options of ``benchmark-serving`` by name."""
-    own = config.serving.model_dump(include=set(Measured.model_fields))
-    return {"dtype": config.models[model].dtype, **own}
-
-
 # What a result depends on
 
 
@@ -264,11 +253,6 @@ def keys(values: Mapping[str, Any], *above: str) -> dict[str, str]:
             text = value if isinstance(value, str) else canonical_json(value)
             found[".".join(path)] = f"{'.'.join(path)}: {text}"
     return found
-
-
-def prune_job(point: Checkpoint) -> str:
-    """Return the name of what pruning a checkpoint depends on, whatever its seed."""
-    return f"{point.model}/{point.method}/{point.regime}/{point.calibration}"
 
 
 def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
@@ -318,7 +302,7 @@ def _pruning(paths: Paths) -> Dependencies:
     found: Dependencies = {("compare_masks", ALL): code("pruning.compare_masks")}
     for point in paths.checkpoints:
         if not point.is_base:
-            found["prune_model", prune_job(point)] = {
+            found["prune_model", point.key.rpartition("/")[0]] = {  # whatever its seed
                 **flags(prune_options(config, point) | {"device": config.device}),
                 **_method_code(config, point),
                 **packages("torch", "transformers"),
@@ -361,10 +345,11 @@ def _serving(paths: Paths) -> Dependencies:
         | packages("torch", "transformers")
     }
     for model in dict.fromkeys(p.model for p in grids.serving_checkpoints(config)):
-        options = serving_options(config, model)
+        options = {"dtype": config.models[model].dtype, "device": config.device}
+        options |= config.serving.model_dump(include=set(Measured.model_fields))
         compressed = {point.key: paths.is_compressed(point) for point in paths.served(model)}
         found["benchmark_serving", model] = {
-            **flags(options | {"device": config.device}),
+            **flags(options),
             **keys({f"{key} compressed": value for key, value in compressed.items()}),
             **code("serving.benchmark_serving"),
         }
