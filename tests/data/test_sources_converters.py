@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune.data import converters
-from evenprune.data.converters import CONVERTERS, clean_hellaswag
+from evenprune.data.converters import CONVERTERS, clean_hellaswag, texts_of
 from evenprune.data.readers.bbq import read_bbq
 from evenprune.data.readers.choice import ChoiceItem
 from evenprune.data.readers.hellaswag import read_hellaswag
@@ -22,7 +22,7 @@ from evenprune.io.yamlfile import read_yaml
 
 
 def convert(name, folder, **tables):
-    for file, text in CONVERTERS[name](tables).items():
+    for file, text in texts_of(CONVERTERS[name](tables)).items():
         (folder / file).write_text(text)
     return folder
 
