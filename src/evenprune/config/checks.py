@@ -291,6 +291,11 @@ def method_errors(config: "Config") -> Lines:
     yield from (f"{where}: {what}" for where, what in lines.items())
 
 
+# Options of some tasks only, and these.
+_FITTING = dict.fromkeys(JUDGE_KEYS, JUDGED) | TASK_OPTIONS
+_FITTING |= dict.fromkeys(("name", "trust_tasks"), (LM_EVAL,))
+
+
 def benchmark_faults(entry: Mapping[str, Any]) -> Faults:
     """Yield (key, what is wrong) of a benchmark's options; null ones are left open.
 
@@ -300,13 +305,9 @@ def benchmark_faults(entry: Mapping[str, Any]) -> Faults:
     yield from _task_faults(task, entry)
     if task == LM_EVAL and not entry.get("name"):
         yield "name", "is missing; name one of lm-eval's tasks, as in arc_easy"
-    if task != LM_EVAL and entry.get("name") is not None:
-        yield "name", f"only the task {LM_EVAL} has it, this is the task {task!r}; leave it out"
-    if task != LM_EVAL and entry.get("trust_tasks"):
-        yield "trust_tasks", f"only the task {LM_EVAL} has it; leave it out"
     if task == LM_EVAL and entry.get("dataset") and not entry.get("trust_tasks"):
         yield "trust_tasks", "is missing: files of tasks can run code; read them, then set it true"
-    for key, fitting in {**dict.fromkeys(JUDGE_KEYS, JUDGED), **TASK_OPTIONS}.items():
+    for key, fitting in _FITTING.items():
         if entry.get(key) not in (None, False) and task not in fitting:
             names = " and ".join(fitting)
             have = f"tasks {names} have" if fitting[1:] else f"task {names} has"
