@@ -37,9 +37,7 @@ from .sources import Mirrors, checksums, local_source, missing
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags."""
     given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument(
-        "--configfile", metavar="FILE", help="configuration file, e.g. config/paper.yaml"
-    )
+    given.add_argument("--configfile", metavar="FILE", help="configuration, as config/paper.yaml")
     given.add_argument("--config-json", help="a whole configuration as JSON, or - for stdin")
     add = parser.add_argument
     add("--catalogue", default="config/catalogue.yaml", help="catalogue behind --configfile")
