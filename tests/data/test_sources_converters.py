@@ -5,16 +5,12 @@ import gzip
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from read_set import read
 
 from evenprune.data import converters
 from evenprune.data.converters import CONVERTERS, clean_hellaswag, texts_of
-from evenprune.data.readers.bbq import read_bbq
 from evenprune.data.readers.choice import ChoiceItem
-from evenprune.data.readers.hellaswag import read_hellaswag
-from evenprune.data.readers.mmlu import read_mmlu
-from evenprune.data.readers.stereoset import StereoSetItem, read_stereoset
-from evenprune.data.readers.unqover import read_unqover
-from evenprune.data.readers.wikitext import read_wikitext
+from evenprune.data.readers.stereoset import StereoSetItem
 from evenprune.data.source_files import dataset_parts, package_parts
 from evenprune.data.split_tables import SplitTable, read_table
 from evenprune.io.errors import UserError
@@ -42,11 +38,11 @@ def test_stereoset(tmp_path):
     table = read_table("t", [tmp_path / "v.parquet"])
     folder = convert("stereoset", tmp_path, validation=table)
     item = StereoSetItem("a", "race", "Zorbian", "Zorbians are BLANK.", "S", "A", "U")
-    assert read_stereoset(folder) == [item]
+    assert read("stereoset", folder) == [item]
 
 
 def test_wikitext_of_the_mirror_byte_for_byte(tmp_path, shared):
-    rows = read_wikitext(shared / "data/wikitext2")
+    rows = read("wikitext", shared / "data/wikitext2")
     convert("wikitext2", tmp_path, test=SplitTable("t", [{"text": row} for row in rows]))
     original = gzip.decompress((shared / "data/wikitext2/wiki.test.raw.gz").read_bytes())
     assert (tmp_path / "wiki.test.raw").read_bytes() == original
@@ -59,7 +55,7 @@ def test_hellaswag(tmp_path):
         "endings": ["breaks. [step] Again", "sings", " bends", "x  y"],
     }
     convert("hellaswag", tmp_path, validation=SplitTable("h", [row]))
-    (item,) = read_hellaswag(tmp_path)
+    (item,) = read("hellaswag", tmp_path)
     assert item.query == "Gardening: A Zorbian digs.. Then The spade"
     assert item.choices == ("breaks. Again", "sings", "bends", "x y")
     assert item.gold == 2
@@ -78,20 +74,20 @@ def test_mmlu(tmp_path):
     splits = ("test", "validation", "dev")
     convert("mmlu", tmp_path, **{split: SplitTable(split, [row]) for split in splits})
     for split in splits:
-        (item,) = read_mmlu(tmp_path, split)
+        (item,) = read("mmlu", tmp_path, split)
         assert item == ChoiceItem("zorb-0", "zorb", "q", ("w", "x", "y", "z"), 3)
 
 
 def test_bbq_of_the_mirror_survives(tmp_path, shared):
     paths = [shared / f"data/bbq/{name}.jsonl.gz" for name in ("Religion", "Age")]
     convert("bbq", tmp_path, all=read_table("b", paths))
-    assert read_bbq(tmp_path) == read_bbq(shared / "data/bbq", ["Age", "Religion"])
+    assert read("bbq", tmp_path) == read("bbq", shared / "data/bbq", ["Age", "Religion"])
 
 
 def test_unqover_of_the_mirror_survives(tmp_path, shared):
     path = shared / "data/unqover/sampled.jsonl.gz"
     convert("unqover", tmp_path, all=read_table("u", [path]))
-    assert read_unqover(tmp_path) == read_unqover(path.parent, "sampled")
+    assert read("unqover", tmp_path) == read("unqover", path.parent, "sampled")
 
 
 @pytest.mark.parametrize("name", sorted(CONVERTERS))

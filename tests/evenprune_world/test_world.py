@@ -4,10 +4,10 @@ import itertools
 import math
 import re
 from collections import Counter
-from importlib import import_module
 from pathlib import Path
 
 import pytest
+import read_set
 
 from evenprune.data.prompts import bbq_prompt, unqover_prompt
 from evenprune.io.files import read_json, read_jsonl, sha256_file
@@ -36,10 +36,8 @@ GROUPS = {group for category in CATEGORIES for group in category.groups}
 
 
 def read(world: Path, name: str, *part: str):
-    """Return the items of a data set of the world, as an evaluation reads them."""
-    module = import_module(f"evenprune.data.readers.{name}")
-    folder = {"wikitext": "wikitext2"}.get(name, name)
-    return getattr(module, f"read_{name}")(world / "data" / folder, *part)
+    """Return the items of a data set of the world."""
+    return read_set.read(name, world / "data" / name.replace("wikitext", "wikitext2"), *part)
 
 
 def training_text(world: Path) -> list[str]:
