@@ -108,10 +108,8 @@ def mask_references(config: Config) -> dict[Checkpoint, Checkpoint]:
         points = sorted(experiment_checkpoints(config, "masks"))
     elif "masks" not in config.tables:
         return {}
-    first: dict[tuple[str, str, str], Checkpoint] = {}
-    for point in points:
-        if point.method == "sparsegpt":
-            first.setdefault((point.model, point.regime, point.calibration), point)
+    plain = [point for point in reversed(points) if point.method == "sparsegpt"]
+    first = {(point.model, point.regime, point.calibration): point for point in plain}
     found = {}
     for point in points:
         reference = first.get((point.model, point.regime, point.calibration))

@@ -220,21 +220,15 @@ def serving_memory_mb(paths: Paths, model: str) -> int:
 # What a result depends on
 
 
-def code(*modules: str, given: tuple[str, ...] = (), facts: Any = ()) -> dict[str, str]:
-    """Return the digest of the code of steps, by module within this package.
+def code(
+    *modules: str, given: tuple[str, ...] = (), facts: Any = (), package: str = PACKAGE
+) -> dict[str, str]:
+    """Return the digest of the code of steps, by module within a package.
 
     ``facts`` are values that count as code, such as those of a method.
     """
-    return _code((f"{PACKAGE}.{module}" for module in modules), given, facts)
-
-
-def code_of(*modules: str) -> dict[str, str]:
-    """Return the digest of the code of steps of another package, by the full names of modules."""
-    return _code(modules)
-
-
-def _code(names: Iterable[str], given: tuple[str, ...] = (), facts: Any = ()) -> dict[str, str]:
-    return {"code": f"code {digest([facts, *(code_digest(name, given) for name in names)])}"}
+    digests = (code_digest(f"{package}.{module}", given) for module in modules)
+    return {"code": f"code {digest([facts, *digests])}"}
 
 
 def packages(*names: str) -> dict[str, str]:
