@@ -15,7 +15,7 @@ from pydantic import (
 
 LARGEST = 2**63 - 1
 # Control characters, separators of lines, halves of surrogates.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 LONGEST = 200  # bytes of a name in a path; most file systems take 255
 
 # A name that becomes part of a path: no slash, blank, quote or shell sign can get in.
