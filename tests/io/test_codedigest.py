@@ -60,6 +60,10 @@ def missing(x) -> UserError:
     what = "{word}"
     return UserError(what)
 
+class Keys:
+    key: int = 1
+    "{word}"
+
 def run(x, add):
     add("--x", type=int, help="{word}", metavar="{word}")
     print("{word}", x)
