@@ -103,7 +103,7 @@ def test_every_file_of_the_package_that_is_no_code_belongs_to_a_module(repo):
         path
         for path in inside
         if path.is_file()
-        and path.suffix != ".py"
+        and path.suffix not in (".py", ".smk")  # rules, which Snakemake compares itself
         and not path.match("*.egg-info/*")
         and "__pycache__" not in path.parts
     ]
