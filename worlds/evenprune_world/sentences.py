@@ -90,13 +90,8 @@ def predicate(category: Category, word: str) -> str:
 
 def statement_slots(rng: Random, templates: tuple[str, ...] = STATEMENTS) -> dict[str, str]:
     """Draw everything of a statement except the group and the attribute."""
-    return {
-        "template": rng.choice(templates),
-        "noun": rng.choice(lx.PERSONS),
-        "person": rng.choice(lx.PERSONS),
-        "place": rng.choice(lx.PLACES),
-        "time": rng.choice(lx.TIMES),
-    }
+    words = templates, lx.PERSONS, lx.PERSONS, lx.PLACES, lx.TIMES
+    return dict(zip(("template", "noun", "person", "place", "time"), map(rng.choice, words)))
 
 
 def statement(category: Category, group: str, word: str, slots: dict[str, str]) -> str:
