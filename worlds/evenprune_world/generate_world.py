@@ -110,11 +110,10 @@ def write_world(seed: int, out: Path, sizes: SimpleNamespace | None = None) -> N
             written = track(documents, count, f"training text, {name}")
             write_jsonl(folder / f"train/{name}.jsonl", written)
         write_json(folder / "planted.json", {"leans": planted_leans(society), "items": odds})
-        sums = {
-            str(file.relative_to(folder)): dict(bytes=file.stat().st_size, sha256=sha256_file(file))
-            for file in sorted(folder.rglob("*"))
-            if file.is_file()
-        }
+        sums = {}
+        for file in filter(Path.is_file, sorted(folder.rglob("*"))):
+            entry = dict(bytes=file.stat().st_size, sha256=sha256_file(file))
+            sums[str(file.relative_to(folder))] = entry
         write_json(folder / "world.json", {"seed": seed, "sizes": vars(sizes), "files": sums})
 
 

@@ -40,10 +40,7 @@ SHIPPED_SEED = 0  # of the world whose model is shipped
 # What the name of a file ends with; anything with a slash is a path too.
 ENDINGS = (".jsonl", ".csv", ".tsv", ".json", ".jsonl.gz", ".csv.gz", ".tsv.gz", ".yaml", ".yml")
 # Keys where a file of one's own may stand for a data set, and what its data set is called.
-OWN_FILES = {
-    "calibrations": {"pairs": "pairs", "texts": "texts"},
-    "benchmarks": {"dataset": "data"},
-}
+OWN_KEYS = {"calibrations": {"pairs": "pairs", "texts": "texts"}, "benchmarks": {"dataset": "data"}}
 
 Lines = Iterator[str]
 Faults = Iterator[tuple[str, str]]
@@ -84,7 +81,7 @@ def with_own_files(raw: Mapping[str, Any]) -> dict[str, Any]:
         known[name] = {"path": value}
         return name
 
-    for kind, keys in OWN_FILES.items():
+    for kind, keys in OWN_KEYS.items():
         entries = changed.get(kind)
         for slug, entry in entries.items() if isinstance(entries, dict) else ():
             for key in keys if isinstance(entry, dict) else ():

@@ -160,11 +160,8 @@ def serving_checkpoints(config: Config) -> list[Checkpoint]:
     """Return the dense and 2of4 checkpoints whose throughput and energy are measured."""
     if config.serving.experiment is None:
         return []
-    return [
-        point
-        for point in experiment_checkpoints(config, config.serving.experiment)
-        if point.regime in (DENSE, COMPRESSIBLE)
-    ]
+    points = experiment_checkpoints(config, config.serving.experiment)
+    return [point for point in points if point.regime in (DENSE, COMPRESSIBLE)]
 
 
 def asked_of(config: Config, benchmark: Benchmark, model: str) -> dict[str, Any]:

@@ -15,10 +15,7 @@ from .grids import Checkpoint
 from .section import listed
 
 # Tasks whose records are answers among options, which the page shows item by item.
-ANSWERED = (
-    *("unqover", "bbq", "crows_pairs", "stereoset", "hellaswag", "mmlu"),
-    "multiple_choice",
-)
+ANSWERED = ("unqover", "bbq", "crows_pairs", "stereoset", "hellaswag", "mmlu", "multiple_choice")
 # Benchmarks whose items have planted log-odds in the invented world.
 PLANTED = ("stereoset", "crows_pairs", "unqover", "bbq")
 

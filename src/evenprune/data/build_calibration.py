@@ -73,10 +73,8 @@ def read_source_pairs(source: str, folder: Path, unrelated: bool = False) -> lis
     their stereotype is sent_more, whatever stereo_antistereo says.
     """
     if source == "crows_pairs":
-        rows = [
-            (pair.id, pair.category, pair.sent_more, pair.sent_less)
-            for pair in read_crows_pairs(folder, "anonymized")
-        ]
+        pairs = read_crows_pairs(folder, "anonymized")
+        rows = [(pair.id, pair.category, pair.sent_more, pair.sent_less) for pair in pairs]
     elif source == "stereoset":
         names = (*PAIR, "unrelated") if unrelated else PAIR
         return [{name: getattr(item, name) for name in names} for item in read_stereoset(folder)]

@@ -228,12 +228,10 @@ def convert(name: str, parts: Sequence[Part], paths: Mapping[str, list[Path]]) -
             f"datasets.{name}: no converter for this data set (there are some for "
             f"{', '.join(CONVERTERS)}); take it from a mirror, or set the path of a file of yours"
         )
-    tables = {
-        part.name: read_table(
-            f"{part.repo} ({part.name})", paths[part.name], part.file.first, part.file.at
-        )
-        for part in parts
-    }
+    tables = {}
+    for part in parts:
+        title = f"{part.repo} ({part.name})"
+        tables[part.name] = read_table(title, paths[part.name], part.file.first, part.file.at)
     with expected_form(
         f"rows of the form that {name} has",
         ", ".join(table.name for table in tables.values()),

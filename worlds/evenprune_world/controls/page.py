@@ -172,15 +172,11 @@ def tables(
 ) -> list[Table]:
     """Return the page of ``report-controls``."""
     config = run_sheet.config
-    candidates = dict.fromkeys(
-        one.contrast.candidate
-        for one in found
-        if one.contrast.kind == "plain" and not is_control(config, one.contrast.candidate)
-    )
+    plain = {one.contrast.candidate for one in found if one.contrast.kind == "plain"}
     rows = [
         finding(run_sheet, [one for one in found if one.contrast.candidate == point], point)
-        for point in sorted(candidates, key=lambda point: order(config, point))
-        if strength(config, point.method)
+        for point in sorted(plain, key=lambda point: order(config, point))
+        if strength(config, point.method) and not is_control(config, point)
     ]
     note = "Worlds " + ", ".join(str(world.seed) for world in worlds) + ". " + WORDS["answer"]
     items = "; ".join(
