@@ -86,9 +86,8 @@ if RUN.absent and workflow.is_main_process:
 # Threads of a measurement that nothing is to disturb: all that --cores gives. On a cluster there is
 # no such number where jobs are submitted, and where they run it is not theirs; the job asks for a
 # node alone (profiles/site).
-UNDISTURBED = CONFIG.threads
-if not workflow.remote_exec:
-    UNDISTURBED = workflow.resource_settings.cores or CONFIG.threads
+CORES = None if workflow.remote_exec else workflow.resource_settings.cores
+UNDISTURBED = CORES or CONFIG.threads
 
 SEARCHED = f"export PYTHONPATH={shlex.quote(':'.join(FOLDERS))}; " if IS_FOLDER else ""
 shell.prefix(f"set -euo pipefail; {SEARCHED}")
