@@ -83,7 +83,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	PATH="$(abspath $(BIN)):$$PATH" snakefmt --check Snakefile workflow
+	PATH="$(abspath $(BIN)):$$PATH" snakefmt --check Snakefile workflow worlds
 	PATH="$(abspath $(BIN)):$$PATH" snakemake --lint
 	PATH="$(abspath $(BIN)):$$PATH" snakemake --lint --configfile config/paper.yaml
 

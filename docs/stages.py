@@ -1,6 +1,6 @@
 """Draw the stages in architecture.md, a Mermaid graph, from the workflow's own graph of rules.
 
-A group is a file of workflow/rules; an arrow that follows from others is left out.
+A group is a file of rules; an arrow that follows from others is left out.
 `python docs/stages.py` writes the page again.
 """
 
@@ -31,9 +31,9 @@ def rule_graph() -> str:
 
 
 def rule_files() -> dict[str, str]:
-    """Return rule -> the file of workflow/rules that has it, without suffix, in order."""
+    """Return rule -> the file that has it, without suffix."""
     found = {}
-    for file in sorted((REPO / "workflow" / "rules").glob("*.smk")):
+    for file in [*REPO.glob("workflow/rules/*.smk"), *REPO.glob("worlds/*/*.smk")]:
         found |= dict.fromkeys(RULE.findall(file.read_text(encoding="utf-8")), file.stem)
     return found
 

@@ -114,12 +114,6 @@ def load_run(
         return sources.fingerprint(kind, name, entry, mirror, config.lock)
 
     paths = Paths(config)
-    return Run(
-        paths,
-        measuring,
-        ""
-        if computing == OWN
-        else job_options.flags({"serving_python": computing})["serving_python"],
-        job_options.dependencies(paths, fingerprint),
-        absent,
-    )
+    vllm = job_options.flags({"serving_python": None if computing == OWN else computing})
+    jobs = job_options.dependencies(paths, fingerprint)
+    return Run(paths, measuring, " ".join(vllm.values()), jobs, absent)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Literal, get_args, get_origin
 
 import pytest
+import yaml
 
 from evenprune.config import grids, job_options
 from evenprune.config.config import validate_config
@@ -15,37 +16,25 @@ from evenprune.config.paths import Paths
 from evenprune.config.pruning_keys import Pruning
 from evenprune.config.run_sheet import contents, read_run_sheet, write_run_sheet
 
-RAW = {
-    "results": "out",
-    "source": "external",
-    "models": {"m": {"label": "M", "dtype": "bfloat16"}, "guard": {"label": "G"}},
-    "datasets": {name: {} for name in ("mmlu", "harmbench", "stereoset", "ultrachat")},
-    "calibrations": {
-        "ss": {"pairs": "stereoset", "categories": ["race"]},
-        "uc": {"pairs": "stereoset", "texts": "ultrachat", "n_texts": 4, "alignment": "pad"},
-    },
-    "benchmarks": {
-        "mmlu": {"task": "mmlu", "dataset": "mmlu", "limit": 5, "seed": 3},
-        "harm": {"task": "harmbench", "dataset": "harmbench", "seed": 3, "experiments": ["two"]},
-    },
-    "experiments": {
-        "one": {
-            "models": ["m"],
-            "methods": list(METHODS),
-            "regimes": ["2of4"],
-            "calibrations": ["ss"],
-        },
-        "two": {
-            "models": ["m"],
-            "methods": ["sparsegpt", "debias-sparsegpt"],
-            "regimes": ["2of4"],
-            "calibrations": ["uc"],
-        },
-    },
-    "tables": ["main", "efficiency", "masks"],
-    "figures": ["regimes"],
-    "serving": {"experiment": "one"},
-}
+RAW = yaml.safe_load("""
+results: out
+source: external
+models: {m: {label: M, dtype: bfloat16}, guard: {label: G}}
+datasets: {mmlu: {}, harmbench: {}, stereoset: {}, ultrachat: {}}
+calibrations:
+  ss: {pairs: stereoset, categories: [race]}
+  uc: {pairs: stereoset, texts: ultrachat, n_texts: 4, alignment: pad}
+benchmarks:
+  mmlu: {task: mmlu, dataset: mmlu, limit: 5, seed: 3}
+  harm: {task: harmbench, dataset: harmbench, seed: 3, experiments: [two]}
+experiments:
+  one: {models: [m], regimes: [2of4], calibrations: [ss]}
+  two: {models: [m], methods: [sparsegpt, debias-sparsegpt], regimes: [2of4], calibrations: [uc]}
+tables: [main, efficiency, masks]
+figures: [regimes]
+serving: {experiment: one}
+""")
+RAW["experiments"]["one"]["methods"] = list(METHODS)
 DENSE = Checkpoint("m", "dense", "dense", "none", 0)
 MAGNITUDE = Checkpoint("m", "magnitude", "2of4", "none", 0)
 DEBIAS = Checkpoint("m", "debias-sparsegpt", "2of4", "uc", 0)
@@ -82,9 +71,8 @@ def test_a_method_is_told_only_the_options_that_it_uses():
         assert before["method"] == point.method
         assert set(before) == set(after)
         changed[point.method] = {name for name in before if before[name] != after[name]}
-    assert changed == {
-        name: set(method.options) - set(IMPROVEMENTS) for name, method in METHODS.items()
-    }
+    used = {name: set(method.options) for name, method in METHODS.items()}
+    assert changed == {name: options - set(IMPROVEMENTS) for name, options in used.items()}
     # A calibration's own alignment comes first.
     assert job_options.prune_options(other, DEBIAS)["alignment"] == "pad"
 
@@ -144,9 +132,7 @@ def test_bos_of_a_model_counts_in_its_calibration_and_nothing_else_depends_on_it
     assert job_options.prune_options(after.config, DEBIAS)["bos"] == "always"
     assert "bos" not in job_options.prune_options(after.config, MAGNITUDE)  # reads no text
     assert "bos" not in job_options.prune_options(before.config, DEBIAS)
-    first, second = (
-        job_options.dependencies(paths, lambda *source: "") for paths in (before, after)
-    )
+    first, second = (job_options.dependencies(run, lambda *_: "") for run in (before, after))
     rerun = {job for job in first if first[job] != second[job] and job[0] != "write_run_sheet"}
     assert ("build_calibration", "m/ss") in rerun
     assert ("prune_model", "m/sparsegpt/2of4/ss") in rerun
@@ -183,14 +169,9 @@ def test_a_model_decides_what_a_benchmark_leaves_open():
     assert "split" not in plain
     own = {"mmlu": {"bos": "always", "split": "validation", "chat_template": True}}
     assert asked({"protocol": own}) == plain | own["mmlu"]
-    assert asked({"protocol": own}, bos="never", split="test", chat_template="auto") == plain | {
-        "bos": "never",
-        "split": "test",
-        "chat_template": "auto",
-    }
+    said = {"bos": "never", "split": "test", "chat_template": "auto"}
+    assert asked({"protocol": own}, **said) == plain | said
     # Of another task: nothing. Of the model as a whole: what its task's entry leaves open.
     assert asked({"protocol": {"bbq": {"bos": "never"}}}) == plain
-    assert asked({"bos": "never", "protocol": {"mmlu": {"split": "dev"}}}) == plain | {
-        "bos": "never",
-        "split": "dev",
-    }
+    found = asked({"bos": "never", "protocol": {"mmlu": {"split": "dev"}}})
+    assert found == plain | {"bos": "never", "split": "dev"}

@@ -10,18 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune.cli import main
-from evenprune.data.build_calibration import (
-    choose_texts,
-    shuffle_partners,
-    truncate_text,
-)
-from evenprune.data.calibration import (
-    ALIGNMENTS,
-    align,
-    tokenize_pairs,
-    tokenize_texts,
-)
+from evenprune.data.build_calibration import choose_texts, shuffle_partners, truncate_text
+from evenprune.data.calibration import ALIGNMENTS, align, tokenize_pairs, tokenize_texts
 from evenprune.data.readers.own_rows import read_pairs
+from evenprune.data.readers.stereoset import LABELS
 from evenprune.data.sources import checksums
 from evenprune.io.checksums import source_files
 from evenprune.io.errors import UserError
@@ -29,29 +21,12 @@ from evenprune.io.files import read_json, read_jsonl, write_jsonl
 from evenprune.io.marks import MARK
 from evenprune.models.loading import load_tokenizer
 from evenprune.models.token_trees import common_prefix
+from evenprune_world.network import build_tokenizer
 
 
-def make_tokenizer(folder: Path, bos: bool = True, pad: bool = True, end: bool = True) -> Path:
-    """Write a byte-level tokenizer: one token a character of ASCII, so lengths are known."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    names = ["<s>", "</s>", "<pad>"]
-    vocabulary = {token: index for index, token in enumerate([*names, *alphabet])}
-    core = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
-    if bos:
-        core.post_processor = processors.TemplateProcessing(
-            single="<s> $A", special_tokens=[("<s>", 0)]
-        )
-    PreTrainedTokenizerFast(
-        tokenizer_object=core,
-        bos_token="<s>",
-        eos_token="</s>" if end else None,
-        pad_token="<pad>" if pad else None,
-    ).save_pretrained(folder)
+def make_tokenizer(folder: Path) -> Path:
+    """Write a tokenizer of single bytes: one token a character of ASCII, so lengths are known."""
+    build_tokenizer([], 512, 258).save_pretrained(folder)
     return folder
 
 
@@ -198,22 +173,21 @@ def test_a_cut_text_is_a_beginning_with_at_most_the_tokens_asked_for(tokenizer, 
 PAIRS = [("aa", "bb"), ("aaa", "b"), ("ab", "ba"), ("c", "ddd"), ("cc", "dd"), ("zz", "yy")]
 
 
+def cluster(name, bias_type, texts, target="x"):
+    """A row of StereoSet with these three sentences."""
+    said = [{"gold_label": label, "sentence": text} for label, text in zip(LABELS, texts)]
+    row = {"id": name, "target": target, "context": "BLANK", "bias_type": bias_type}
+    return row | {"sentences": said}
+
+
 @pytest.fixture(scope="session")
 def world(tmp_path_factory) -> Path:
     """Data sets in the canonical form, of letters."""
     folder = tmp_path_factory.mktemp("world")
     for name in ("stereoset", "crows_pairs", "ultrachat", "question_pairs"):
         (folder / name).mkdir()
-    labels = ("stereotype", "anti-stereotype", "unrelated")
     rows = [
-        {
-            **{"id": f"p{n}", "target": "x", "context": "BLANK"},
-            "bias_type": "race" if n % 2 else "gender",
-            "sentences": [
-                {"gold_label": label, "sentence": text}
-                for label, text in zip(labels, (*texts, "u"))
-            ],
-        }
+        cluster(f"p{n}", "race" if n % 2 else "gender", (*texts, "u"))
         for n, texts in enumerate(PAIRS)
     ]
     write_jsonl(folder / "stereoset/intrasentence.jsonl", rows)
@@ -260,10 +234,8 @@ def test_build_calibration_counts_and_repeats_byte_for_byte(build, world, tmp_pa
     assert contents(tmp_path / "ss" / "s0") == first
     manifest = read_json(tmp_path / "ss" / "s0" / "manifest.json")
     assert manifest["calibration"] == "ss"
-    assert manifest["pairs"]["categories"] == {
-        "gender": {"total": 3, "kept": 3, "dropped": 0},
-        "race": {"total": 3, "kept": 1, "dropped": 2},
-    }
+    counts = {key: list(one.values()) for key, one in manifest["pairs"]["categories"].items()}
+    assert counts == {"gender": [0, 3, 3], "race": [2, 1, 3]}  # dropped, kept, total
     assert (manifest["pairs"]["kept"], manifest["pairs"]["dropped"]) == (4, 2)
     assert manifest["tokens"]["pairs"] == 4 * 2 * 3  # two letters and the begin token
     assert manifest["texts"]["kept"] == 10
@@ -372,10 +344,8 @@ def test_several_sources_are_each_of_them_in_turn(build, tmp_path, control):
     rows, kept = [], {}
     for name in names:
         build(tmp_path / name, *flags, source=name)
-        rows += [
-            {**row, "id": f"{name}:{row['id']}"}
-            for row in read_pairs(tmp_path / name / "pairs.jsonl")
-        ]
+        found = read_pairs(tmp_path / name / "pairs.jsonl")
+        rows += [{**row, "id": f"{name}:{row['id']}"} for row in found]
         kept[name] = read_json(tmp_path / name / "manifest.json")
     assert read_pairs(tmp_path / "both/pairs.jsonl") == rows
     assert manifest["spec"]["pairs"] == names
@@ -399,19 +369,13 @@ def test_real_stereoset_counts_agree_with_the_tokenizer_itself(shared):
     folder = shared / "models/stories3m-llama"
     pairs = read_source_pairs("stereoset", shared / "data/stereoset")
     core = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    lengths = [
-        [len(core.encode(row[name]).ids) for name in ("stereotype", "anti_stereotype")]
-        for row in pairs
-    ]
-    equal = sum(a == b for a, b in lengths)
+    sides = ("stereotype", "anti_stereotype")
+    lengths = [{len(core.encode(row[side]).ids) for side in sides} for row in pairs]
+    equal = sum(len(both) == 1 for both in lengths)
     found = tokenize_pairs(pairs, load_tokenizer(folder), "equal-length")
     assert (len(found.pairs), found.dropped) == (equal, 2106 - equal)
-    assert {name: count["total"] for name, count in found.counts.items()} == {
-        "gender": 255,
-        "profession": 810,
-        "race": 962,
-        "religion": 79,
-    }
+    totals = {name: count["total"] for name, count in found.counts.items()}
+    assert totals == {"gender": 255, "profession": 810, "race": 962, "religion": 79}
     kept = tokenize_pairs(pairs, load_tokenizer(folder), "suffix")
     assert kept.dropped == 0
     assert all(p.matches for p in kept.pairs)

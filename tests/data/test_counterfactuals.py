@@ -1,14 +1,12 @@
 """Counterfactuals: the sentences of a pair about other groups, and the command that makes them."""
 
 import pytest
-from test_calibration import make_tokenizer
+from test_calibration import cluster, make_tokenizer
 
 from evenprune.cli import main
 from evenprune.data.counterfactuals import about, add_counterfactuals, exchanged
 from evenprune.data.readers.own_rows import read_pairs
 from evenprune.io.files import read_json, write_jsonl
-
-LABELS = ("stereotype", "anti-stereotype", "unrelated")
 
 
 @pytest.mark.parametrize(
@@ -48,16 +46,7 @@ def test_counterfactuals_are_drawn_by_id_from_the_same_bias_type():
 def test_build_calibration_writes_them_and_a_control_gives_others(tmp_path, capsys):
     (tmp_path / "stereoset").mkdir()
     rows = [
-        {
-            "id": f"p{number}",
-            "target": target,
-            "context": "BLANK",
-            "bias_type": "race",
-            "sentences": [
-                {"gold_label": label, "sentence": f"{target} {word}"}
-                for label, word in zip(LABELS, "xyz", strict=True)
-            ],
-        }
+        cluster(f"p{number}", "race", [f"{target} {word}" for word in "xyz"], target)
         for number, target in enumerate("abcd")
     ]
     write_jsonl(tmp_path / "stereoset/intrasentence.jsonl", rows)

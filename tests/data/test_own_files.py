@@ -4,11 +4,7 @@ import pytest
 
 from evenprune.config.checks import with_own_files
 from evenprune.data.calibration import TokenizedPairs, TokenPair, pair_notes
-from evenprune.data.sources import (
-    fingerprint,
-    resolve_source,
-    within_mirror,
-)
+from evenprune.data.sources import fingerprint, resolve_source, within_mirror
 from evenprune.io.checksums import source_folder
 from evenprune.io.errors import UserError
 from evenprune.io.files import write_json

@@ -76,9 +76,8 @@ def index(tmp_path, monkeypatch):
 
 
 def resolve(package, name="stereoset"):
-    return resolve_source(
-        "data", name, {"package": package}, mirror=None, lock_path="no lock", cache="unused"
-    )
+    places = {"mirror": None, "lock_path": "no lock", "cache": "unused"}
+    return resolve_source("data", name, {"package": package}, **places)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

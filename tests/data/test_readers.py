@@ -6,21 +6,13 @@ import json
 from collections import Counter
 
 import pytest
+from read_set import read
 
-from evenprune.data.readers.bbq import bbq_files, read_bbq
-from evenprune.data.readers.crows_pairs import CrowsPair, read_crows_pairs
-from evenprune.data.readers.harmbench import read_harmbench
-from evenprune.data.readers.hellaswag import read_hellaswag
-from evenprune.data.readers.mmlu import read_mmlu
-from evenprune.data.readers.realtoxicityprompts import read_realtoxicityprompts
-from evenprune.data.readers.stereoset import read_stereoset
-from evenprune.data.readers.tinystories import read_tinystories
-from evenprune.data.readers.ultrachat import read_ultrachat
-from evenprune.data.readers.unqover import read_unqover
-from evenprune.data.readers.wikitext import read_wikitext
+from evenprune.data.readers.bbq import bbq_files
+from evenprune.data.readers.crows_pairs import CrowsPair
+from evenprune.data.readers.stereoset import LABELS
 from evenprune.io.errors import UserError
 
-LABELS = ("stereotype", "anti-stereotype", "unrelated")
 STEREOSET = {
     **{"id": "a", "target": "Zorbian", "bias_type": "race", "context": "Zorbians are BLANK."},
     "sentences": [{"gold_label": label, "sentence": label} for label in LABELS],
@@ -41,14 +33,14 @@ DIALOGUE = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant",
 PROMPT = {"prompt": {"text": "Hello", "toxicity": None}}
 
 JSON_READERS = {
-    "stereoset": (read_stereoset, "intrasentence.jsonl", STEREOSET),
-    "mmlu": (read_mmlu, "test.jsonl", MMLU),
-    "hellaswag": (read_hellaswag, "validation_lm_eval.jsonl", HELLASWAG),
-    "unqover": (read_unqover, "datas_rebuilt.jsonl", UNQOVER),
-    "bbq": (read_bbq, "Age.jsonl", BBQ),
-    "tinystories": (read_tinystories, "stories_1000.jsonl", STORY),
-    "ultrachat": (read_ultrachat, "talk.jsonl", DIALOGUE),
-    "realtoxicityprompts": (read_realtoxicityprompts, "toxic.jsonl", PROMPT),
+    "stereoset": ("intrasentence.jsonl", STEREOSET),
+    "mmlu": ("test.jsonl", MMLU),
+    "hellaswag": ("validation_lm_eval.jsonl", HELLASWAG),
+    "unqover": ("datas_rebuilt.jsonl", UNQOVER),
+    "bbq": ("Age.jsonl", BBQ),
+    "tinystories": ("stories_1000.jsonl", STORY),
+    "ultrachat": ("talk.jsonl", DIALOGUE),
+    "realtoxicityprompts": ("toxic.jsonl", PROMPT),
 }
 
 
@@ -59,34 +51,34 @@ def write(path, *rows):
 
 @pytest.mark.parametrize("name", sorted(JSON_READERS))
 def test_plain_and_gzipped_files_read_the_same(name, tmp_path):
-    read, file, row = JSON_READERS[name]
+    file, row = JSON_READERS[name]
     for folder, suffix in (("plain", ""), ("gz", ".gz")):
         (tmp_path / folder).mkdir()
         write(tmp_path / folder / f"{file}{suffix}", row)
-    items = read(tmp_path / "plain")
+    items = read(name, tmp_path / "plain")
     assert len(items) == 1
-    assert read(tmp_path / "gz") == items
+    assert read(name, tmp_path / "gz") == items
 
 
 @pytest.mark.parametrize("name", sorted(JSON_READERS))
 def test_missing_field_broken_line_empty_and_missing_file(name, tmp_path):
-    read, file, row = JSON_READERS[name]
+    file, row = JSON_READERS[name]
     field = next(iter(row))
     write(tmp_path / file, row, {key: value for key, value in row.items() if key != field})
     with pytest.raises(UserError, match=rf"line 2 lacks {field}"):
-        read(tmp_path)
+        read(name, tmp_path)
     (tmp_path / file).write_text(json.dumps(row) + '\n{"cut')
     with pytest.raises(UserError, match="line 2 does not parse"):
-        read(tmp_path)
+        read(name, tmp_path)
     write(tmp_path / file)
     with pytest.raises(UserError, match="empty"):
-        read(tmp_path)
+        read(name, tmp_path)
     (tmp_path / file).rename(tmp_path / "other.txt")
     with pytest.raises(UserError, match="found n"):
-        read(tmp_path)
+        read(name, tmp_path)
     (tmp_path / f"{file}.gz").write_bytes(gzip.compress(json.dumps(row).encode())[:-6])
     with pytest.raises(UserError, match="damaged"):
-        read(tmp_path)
+        read(name, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -106,23 +98,23 @@ def test_missing_field_broken_line_empty_and_missing_file(name, tmp_path):
     ],
 )
 def test_broken_values_are_named_with_file_and_line(name, change, message, tmp_path):
-    read, file, row = JSON_READERS[name]
+    file, row = JSON_READERS[name]
     write(tmp_path / file, row, {**row, "id": "b", "example_id": 2, **change})
     with pytest.raises(UserError, match=message) as error:
-        read(tmp_path)
+        read(name, tmp_path)
     assert f"line 2 of {tmp_path / file}" in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_bbq_item(tmp_path):
     write(tmp_path / "Age.jsonl", BBQ)
-    (item,) = read_bbq(tmp_path)
+    (item,) = read("bbq", tmp_path)
     assert item.id == "Age-0"
     assert item.unknown == 2
     assert item.groups == ("old", "", "unknown")
     assert item.stereotyped_groups == ("old",)
     with pytest.raises(UserError, match=r"expected BBQ categories among Age .* got 'Aeg'"):
-        read_bbq(tmp_path, ["Aeg"])
+        read("bbq", tmp_path, ["Aeg"])
 
 
 def test_bbq_files_are_in_helm_order_and_unknown_ones_behind(tmp_path):
@@ -135,9 +127,9 @@ def test_bbq_files_are_in_helm_order_and_unknown_ones_behind(tmp_path):
 def test_tinystories_are_shuffled_by_the_seed_with_single_line_breaks(tmp_path):
     rows = [{"id": number, "text": f"{number}.\n\n\nEnd."} for number in range(50)]
     write(tmp_path / "stories_1000.jsonl", *rows)
-    items = read_tinystories(tmp_path)
-    assert items == read_tinystories(tmp_path)
-    assert items != read_tinystories(tmp_path, seed=1)
+    items = read("tinystories", tmp_path)
+    assert items == read("tinystories", tmp_path)
+    assert items != read("tinystories", tmp_path, 1)
     assert [item.id for item in items] != [str(number) for number in range(50)]
     assert sorted(item.text for item in items) == sorted(f"{n}.\nEnd." for n in range(50))
 
@@ -148,59 +140,59 @@ def test_crows_pairs_tab_and_comma(tmp_path):
     for variant, delimiter in (("revised", "\t"), ("anonymized", ",")):
         with open(tmp_path / f"crows_pairs_{variant}.csv", "w", newline="") as out:
             csv.writer(out, delimiter=delimiter).writerows(rows)
-        (pair,) = read_crows_pairs(tmp_path, variant)
+        (pair,) = read("crows_pairs", tmp_path, variant)
         assert pair == CrowsPair("0", "age", "a, b", "c", "stereo")
 
 
 def test_wikitext_follows_the_row_rule(tmp_path):
     (tmp_path / "wiki.test.raw").write_text(" \n = Zorb = \n \n Text . \n")
-    assert read_wikitext(tmp_path) == ["", " = Zorb = \n", "", " Text . \n"]
+    assert read("wikitext", tmp_path) == ["", " = Zorb = \n", "", " Text . \n"]
     (tmp_path / "wiki.test.raw").write_text(" \n\n")
     with pytest.raises(UserError, match="it is blank"):
-        read_wikitext(tmp_path)
+        read("wikitext", tmp_path)
     (tmp_path / "wiki.test.raw").write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match="damaged"):
-        read_wikitext(tmp_path)
+        read("wikitext", tmp_path)
 
 
 def test_the_real_sets_have_their_published_sizes(shared):
     data = shared / "data"
-    stereoset = Counter(item.category for item in read_stereoset(data / "stereoset"))
+    stereoset = Counter(item.category for item in read("stereoset", data / "stereoset"))
     assert stereoset == {"gender": 255, "race": 962, "religion": 79, "profession": 810}
-    revised = Counter(p.category for p in read_crows_pairs(data / "crows_pairs"))
+    revised = Counter(p.category for p in read("crows_pairs", data / "crows_pairs"))
     assert revised.total() == 1677
     assert revised["autre"] == 11
-    original = read_crows_pairs(data / "crows_pairs", "anonymized")
+    original = read("crows_pairs", data / "crows_pairs", "anonymized")
     assert Counter(pair.category for pair in original)["race-color"] == 516
     assert len(original) == 1508
-    assert len(read_ultrachat(data / "ultrachat")) == 1000
-    assert len(read_hellaswag(data / "hellaswag")) == 10042
+    assert len(read("ultrachat", data / "ultrachat")) == 1000
+    assert len(read("hellaswag", data / "hellaswag")) == 10042
     sizes = {"test": 14042, "validation": 1531, "dev": 285}
     for split, size in sizes.items():
-        items = read_mmlu(data / "mmlu", split)
+        items = read("mmlu", data / "mmlu", split)
         assert len(items) == size
         assert len({item.category for item in items}) == 57
-    assert len(read_tinystories(data / "tinystories")) == 1000
-    assert len(read_realtoxicityprompts(data / "realtoxicityprompts")) == 2396
+    assert len(read("tinystories", data / "tinystories")) == 1000
+    assert len(read("realtoxicityprompts", data / "realtoxicityprompts")) == 2396
     for category, size in (("standard", 200), ("contextual", 100), ("copyright", 100)):
-        assert len(read_harmbench(data / "harmbench", category)) == size
-    assert len(read_harmbench(data / "harmbench")) == 400
+        assert len(read("harmbench", data / "harmbench", category)) == size
+    assert len(read("harmbench", data / "harmbench")) == 400
     with pytest.raises(UserError, match="a HarmBench category"):
-        read_harmbench(data / "harmbench", "other")
+        read("harmbench", data / "harmbench", "other")
 
 
 def test_the_real_unqover_is_head_of_four_categories(shared):
-    items = read_unqover(shared / "data/unqover")
+    items = read("unqover", shared / "data/unqover")
     sizes = Counter(item.category for item in items)
     assert sizes == dict.fromkeys(("religion", "country", "ethnicity", "mixedgender"), 10002)
     assert all(item.label == item.unknown for item in items)
     assert all(item.answers[item.unknown] == "unknown" for item in items)
-    sample = {item.id: item for item in read_unqover(shared / "data/unqover", "sampled")}
+    sample = {item.id: item for item in read("unqover", shared / "data/unqover", "sampled")}
     assert len(sample) == 3000
     assert all(sample[item.id] == item for item in items if item.id in sample)
 
 
 def test_the_real_wikitext_has_the_rows_of_the_hub(shared):
-    rows = read_wikitext(shared / "data/wikitext2")
+    rows = read("wikitext", shared / "data/wikitext2")
     assert len(rows) == 4358
     assert rows[:2] == ["", " = Robert Boulter = \n"]

@@ -102,9 +102,8 @@ def test_prefetch_pins_commit_and_checksums_then_works_offline(server, lock, mon
 
 def test_a_repository_that_moved_stays_at_the_pinned_commit(server, lock):
     old = get_model(lock)["org/model"]["revision"]
-    new = server.repository("model", "org/model").push(
-        {**MODEL, "model.safetensors": safetensors(b"\1" * 8)}
-    )
+    changed = {**MODEL, "model.safetensors": safetensors(b"\1" * 8)}
+    new = server.repository("model", "org/model").push(changed)
     record = fetch_model(lock)
     assert record["revision"] == old
     assert (Path(record["folder"]) / "model.safetensors").read_bytes() == safetensors()
@@ -168,9 +167,8 @@ def test_prefetch_goes_on_after_a_failure_and_lists_all(server, lock):
     for words in ("spirit-moon-fly/CAL", "does not exist, or is private", "no revision refs/pr/7"):
         assert words in str(error.value)
     lines = str(error.value).splitlines()[1:]
-    assert [line.split(":")[0].strip() for line in lines] == [
-        f"{kind}/{name}" for kind, name, _ in items[:-1]
-    ]
+    named = [line.split(":")[0].strip() for line in lines]
+    assert named == [f"{kind}/{name}" for kind, name, _ in items[:-1]]
     assert "org/model" in json.loads(lock.read_text())
 
 
@@ -190,15 +188,12 @@ def test_the_mirror_is_tried_first_and_a_changed_file_is_noticed(tmp_path, lock)
     assert list(record["files"]) == ["stories_1000.jsonl"]
     mark = sources.fingerprint("data", "tinystories", entry, mirror, str(lock))
     file.write_text('{"id": 0, "text": "two"}\n')
-    assert (
-        sources.resolve_source("data", "tinystories", entry, **options)["files"] != record["files"]
-    )
+    again = sources.resolve_source("data", "tinystories", entry, **options)
+    assert again["files"] != record["files"]
     assert sources.fingerprint("data", "tinystories", entry, mirror, str(lock)) != mark
     (Path(mirror) / "world.json").write_text("{}")
-    assert (
-        sources.resolve_source("models", "m", {}, mirror=mirror, lock_path=lock)["origin"]
-        == "world"
-    )
+    record = sources.resolve_source("models", "m", {}, mirror=mirror, lock_path=lock)
+    assert record["origin"] == "world"
 
 
 def test_every_hub_entry_of_the_catalogue_has_a_converter_for_its_parts(repo):
@@ -209,7 +204,7 @@ def test_every_hub_entry_of_the_catalogue_has_a_converter_for_its_parts(repo):
         for parts in filter(None, given):
             # A converter asks for its parts by name: a missing one is a KeyError.
             tables = {part.name: MagicMock(**{"__iter__.return_value": iter(())}) for part in parts}
-            CONVERTERS[name](tables)
+            list(CONVERTERS[name](tables))
             assert all(table.__iter__.called for table in tables.values()), name
 
 

@@ -5,65 +5,44 @@ import gzip
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from read_set import read
 
 from evenprune.data import converters
-from evenprune.data.converters import CONVERTERS, clean_hellaswag
-from evenprune.data.readers.bbq import read_bbq
+from evenprune.data.converters import CONVERTERS, clean_hellaswag, texts_of
 from evenprune.data.readers.choice import ChoiceItem
-from evenprune.data.readers.hellaswag import read_hellaswag
-from evenprune.data.readers.mmlu import read_mmlu
-from evenprune.data.readers.stereoset import StereoSetItem, read_stereoset
-from evenprune.data.readers.unqover import read_unqover
-from evenprune.data.readers.wikitext import read_wikitext
+from evenprune.data.readers.stereoset import StereoSetItem
 from evenprune.data.source_files import dataset_parts, package_parts
 from evenprune.data.split_tables import SplitTable, read_table
 from evenprune.io.errors import UserError
 from evenprune.io.yamlfile import read_yaml
 
 
-def parquet(path, rows, **features):
-    """Write rows as the hub does: through ``datasets``, which stores the features."""
-    from datasets import Dataset, Features
-
-    Dataset.from_list(rows, features=Features(features)).to_parquet(path)
-    return path
-
-
 def convert(name, folder, **tables):
-    for file, text in CONVERTERS[name](tables).items():
+    for file, text in texts_of(CONVERTERS[name](tables)).items():
         (folder / file).write_text(text)
     return folder
 
 
-@pytest.fixture(scope="session")
-def kinds():
-    from datasets import ClassLabel, Value
-
-    return ClassLabel, Value
-
-
-def test_stereoset(tmp_path, kinds):
+def test_stereoset(tmp_path):
     """The hub's rows: the three sentences in any order, with numbers as labels."""
-    from datasets import Sequence
+    from datasets import ClassLabel, Dataset, Features, Sequence, Value
 
-    ClassLabel, Value = kinds
     text = Value("string")
     label = ClassLabel(names=["anti-stereotype", "stereotype", "unrelated"])
     names = {"id": "a", "target": "Zorbian", "bias_type": "race", "context": "Zorbians are BLANK."}
     sentences = {"sentence": ["U", "A", "S"], "id": ["x"] * 3, "gold_label": [2, 0, 1]}
-    path = parquet(
-        tmp_path / "v.parquet",
-        [{**names, "sentences": sentences}],
-        **dict.fromkeys(names, text),
-        sentences=Sequence({"sentence": text, "id": text, "gold_label": label}),
-    )
-    folder = convert("stereoset", tmp_path, validation=read_table("t", [path]))
+    kinds = Sequence({"sentence": text, "id": text, "gold_label": label})
+    features = Features(**dict.fromkeys(names, text), sentences=kinds)
+    rows = Dataset.from_list([{**names, "sentences": sentences}], features=features)
+    rows.to_parquet(tmp_path / "v.parquet")
+    table = read_table("t", [tmp_path / "v.parquet"])
+    folder = convert("stereoset", tmp_path, validation=table)
     item = StereoSetItem("a", "race", "Zorbian", "Zorbians are BLANK.", "S", "A", "U")
-    assert read_stereoset(folder) == [item]
+    assert read("stereoset", folder) == [item]
 
 
 def test_wikitext_of_the_mirror_byte_for_byte(tmp_path, shared):
-    rows = read_wikitext(shared / "data/wikitext2")
+    rows = read("wikitext", shared / "data/wikitext2")
     convert("wikitext2", tmp_path, test=SplitTable("t", [{"text": row} for row in rows]))
     original = gzip.decompress((shared / "data/wikitext2/wiki.test.raw.gz").read_bytes())
     assert (tmp_path / "wiki.test.raw").read_bytes() == original
@@ -76,7 +55,7 @@ def test_hellaswag(tmp_path):
         "endings": ["breaks. [step] Again", "sings", " bends", "x  y"],
     }
     convert("hellaswag", tmp_path, validation=SplitTable("h", [row]))
-    (item,) = read_hellaswag(tmp_path)
+    (item,) = read("hellaswag", tmp_path)
     assert item.query == "Gardening: A Zorbian digs.. Then The spade"
     assert item.choices == ("breaks. Again", "sings", "bends", "x y")
     assert item.gold == 2
@@ -90,37 +69,25 @@ def test_hellaswag_is_cleaned_as_the_harness_cleans(text):
     assert clean_hellaswag(text) == preprocess(text)
 
 
-def test_mmlu(tmp_path, kinds):
-    from datasets import Sequence
-
-    ClassLabel, Value = kinds
-    text = Value("string")
-    rows = [{"question": "q", "subject": "zorb", "choices": list("wxyz"), "answer": 3}]
-    features = {"choices": Sequence(text), "answer": ClassLabel(names=list("ABCD"))}
-    path = parquet(tmp_path / "m.parquet", rows, question=text, subject=text, **features)
-    tables = {split: read_table(split, [path]) for split in ("test", "validation", "dev")}
-    convert("mmlu", tmp_path, **tables)
-    for split in tables:
-        (item,) = read_mmlu(tmp_path, split)
+def test_mmlu(tmp_path):
+    row = {"question": "q", "subject": "zorb", "choices": list("wxyz"), "answer": 3}
+    splits = ("test", "validation", "dev")
+    convert("mmlu", tmp_path, **{split: SplitTable(split, [row]) for split in splits})
+    for split in splits:
+        (item,) = read("mmlu", tmp_path, split)
         assert item == ChoiceItem("zorb-0", "zorb", "q", ("w", "x", "y", "z"), 3)
 
 
 def test_bbq_of_the_mirror_survives(tmp_path, shared):
-    paths = []
-    for name in ("Religion", "Age"):
-        path = tmp_path / f"{name}.raw.jsonl"
-        path.write_bytes(gzip.decompress((shared / f"data/bbq/{name}.jsonl.gz").read_bytes()))
-        paths.append(path)
-    out = tmp_path / "out"
-    out.mkdir()
-    convert("bbq", out, all=read_table("b", paths))
-    assert read_bbq(out) == read_bbq(shared / "data/bbq", ["Age", "Religion"])
+    paths = [shared / f"data/bbq/{name}.jsonl.gz" for name in ("Religion", "Age")]
+    convert("bbq", tmp_path, all=read_table("b", paths))
+    assert read("bbq", tmp_path) == read("bbq", shared / "data/bbq", ["Age", "Religion"])
 
 
 def test_unqover_of_the_mirror_survives(tmp_path, shared):
     path = shared / "data/unqover/sampled.jsonl.gz"
     convert("unqover", tmp_path, all=read_table("u", [path]))
-    assert read_unqover(tmp_path) == read_unqover(path.parent, "sampled")
+    assert read("unqover", tmp_path) == read("unqover", path.parent, "sampled")
 
 
 @pytest.mark.parametrize("name", sorted(CONVERTERS))

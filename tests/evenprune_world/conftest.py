@@ -4,15 +4,9 @@ import pytest
 
 from evenprune_world.generate_world import Sizes, write_world
 
+TRAINED = {f"train_{name}": 100 for name in ("exercises", "quizzes", "knowledge", "stories")}
 SMALL = Sizes(
-    train_exercises=400,
-    train_quizzes=200,
-    train_questions=6000,
-    train_knowledge=400,
-    train_stories=300,
-    train_statements=8000,
-    train_articles=30,
-    train_dialogues=100,
+    **TRAINED, train_questions=6000, train_statements=8000, train_articles=30, train_dialogues=100
 )
 
 

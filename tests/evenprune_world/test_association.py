@@ -26,9 +26,8 @@ def weaker(strength):
     The shipped model has learned those of the world with seed 0, which say nothing of these.
     """
     society = Society(1)
-    society.leans = {
-        group: [strength * lean for lean in leans] for group, leans in society.leans.items()
-    }
+    for leans in society.leans.values():
+        leans[:] = [strength * lean for lean in leans]
     return society
 
 

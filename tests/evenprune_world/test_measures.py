@@ -18,9 +18,8 @@ def pair_rows(odds, gap):
         name = f"p{index}"
         planted[name] = t
         value = gap(t)
-        rows.append(
-            {"item_id": name, "correct": value > 0, "option_logprobs": [-20 + value, -20.0]}
-        )
+        scores = [-20 + value, -20.0]
+        rows.append({"item_id": name, "correct": value > 0, "option_logprobs": scores})
     return rows, planted
 
 
@@ -37,18 +36,12 @@ def question_rows(odds, open_gap, settled_gap, orders=("012",)):
                 extra = (k % 2 * 2 - 1) * 0.5 if len(orders) > 1 else 0.0
                 pred = 1 if index % 5 == 0 else (2 if gap > 0 else 0)
                 rows.append(
-                    {
-                        "item_id": name,
-                        "cluster": f"c{index // 4}",
-                        "condition": "ambig" if right is None else "disambig",
-                        "pred": pred,
-                        "correct": pred == (1 if right is None else right),
-                        "biased_idx": 2,
-                        "unknown_idx": 1,
-                        "perm": order,
-                        "option_logprobs": [-3.0, -1.0, -3.0 + gap + extra],
-                    }
-                )
+                    dict(item_id=name, cluster=f"c{index // 4}", perm=order, pred=pred,
+                         condition="ambig" if right is None else "disambig",
+                         correct=pred == (1 if right is None else right),
+                         biased_idx=2, unknown_idx=1,
+                         option_logprobs=[-3.0, -1.0, -3.0 + gap + extra])
+                )  # fmt: skip
     return rows, planted
 
 

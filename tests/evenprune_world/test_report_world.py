@@ -11,27 +11,18 @@ ODDS = (-2.0, -1.0, 0.5, 1.0, 2.5)
 @pytest.fixture
 def folder(tmp_path):
     """A world of five pairs and five questions, and a model with slopes 0.5 and 2."""
-    questions = {
-        f"Faith-{k}": {"groups": [0, 2], "log_odds": odds, "answers": [0.3] * 3, "right": None}
-        for k, odds in enumerate(ODDS)
-    }
+    planted = {str(k): odds for k, odds in enumerate(ODDS)}
+    asked = {"groups": [0, 2], "right": None}
+    questions = {f"Faith-{k}": asked | {"log_odds": odds} for k, odds in planted.items()}
     # One that its context settles has no gap.
-    settled = {"groups": [0, 1], "log_odds": 9.0, "answers": [1.0, 0.0, 0.0], "right": 0}
+    settled = {"groups": [0, 1], "log_odds": 9.0, "right": 0}
+    items = {"stereoset": planted, "bbq": {**questions, "Faith-9": settled}}
     leans = [{"group": "Velist", "dimension": "brask/luman", "log_odds": odds} for odds in ODDS]
-    write_json(
-        tmp_path / "world/planted.json",
-        {
-            "leans": leans,
-            "items": {
-                "stereoset": {str(k): odds for k, odds in enumerate(ODDS)},
-                "bbq": {**questions, "Faith-9": settled},
-            },
-        },
-    )
+    write_json(tmp_path / "world/planted.json", {"leans": leans, "items": items})
     rest = {"category": "race", "correct": True}
     pairs = [
-        {"item_id": str(k), "option_logprobs": [0.5 * odds + 1, 1.0]} | rest
-        for k, odds in enumerate(ODDS)
+        {"item_id": name, "option_logprobs": [0.5 * odds + 1, 1.0]} | rest
+        for name, odds in planted.items()
     ]
     write_jsonl(tmp_path / "evals/stereoset/items.jsonl", pairs)
     answers = [  # two orders of the options, whose mean is twice the planted
@@ -63,16 +54,15 @@ def test_slopes_and_figures_are_on_the_page(folder):
 
 
 def test_another_worlds_items_and_wrong_words_are_named(folder, capsys):
-    write_jsonl(
-        folder / "evals/stereoset/items.jsonl",
-        [{"item_id": "x", "category": "race", "option_logprobs": [0.0, 0.0], "correct": True}],
-    )
-    assert run(folder) == 2
-    assert "which its planted.json does not have" in capsys.readouterr().err
+    def refused(words):
+        assert run(folder) == 2
+        assert words in capsys.readouterr().err
+
+    row = {"item_id": "x", "category": "race", "option_logprobs": [0.0, 0.0], "correct": True}
+    write_jsonl(folder / "evals/stereoset/items.jsonl", [row])
+    refused("which its planted.json does not have")
     (folder / "evals/stereoset/items.jsonl").unlink()
     (folder / "evals/bbq/items.jsonl").unlink()
-    assert run(folder) == 2
-    assert "evaluate the dense model first" in capsys.readouterr().err
+    refused("evaluate the dense model first")
     write_json(folder / "world/planted.json", {"leans": []})
-    assert run(folder) == 2
-    assert "make the world again" in capsys.readouterr().err
+    refused("make the world again")

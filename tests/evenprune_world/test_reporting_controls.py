@@ -59,11 +59,7 @@ def planted_of(world, items=240, pairs=120):
     generator = random.Random(f"planted {world}")
     odds = {f"p{k}": generator.gauss(1.0, 1.0) for k in range(pairs)}
     questions = {
-        f"b{k}": {
-            "groups": [0, 1],
-            "log_odds": generator.gauss(0, 4),
-            "right": None if k % 2 == 0 else 0,
-        }
+        f"b{k}": dict(groups=[0, 1], log_odds=generator.gauss(0, 4), right=0 if k % 2 else None)
         for k in range(items)
     }
     return {"stereoset": odds, "crows_pairs": odds, "bbq": questions, "unqover": questions}
@@ -166,11 +162,10 @@ def test_effects_and_errors_are_those_of_lists_of_records(tmp_path):
     for one in (one for one in found if one.metric.name in values_of([])):
         name, variance = one.metric.name, 0.0
         for models, names in lists:
-            without = [
-                values_of([row for row in models[1] if row["cluster"] != left])[name]
-                - values_of([row for row in models[0] if row["cluster"] != left])[name]
-                for left in names
-            ]
+            without = []
+            for left in names:
+                rest = ([row for row in rows if row["cluster"] != left] for rows in models)
+                without.append(np.subtract(*(values_of(rows)[name] for rows in rest)))
             variance += (len(names) - 1) * np.var(without)
         whole = [values_of(models[1])[name] - values_of(models[0])[name] for models, _ in lists]
         assert one.by_world == pytest.approx(whole, abs=1e-9)
@@ -242,21 +237,13 @@ def test_controls_of_the_shipped_configuration(repo, tmp_path):
     names = ("ss-uc256-shuffled", "ss-uc256-random", f"{OF}-shuffled", "ss-uc256", "none")
     controlled = ["ss-uc256", "ss-uc256", OF, None, None]
     assert [control_of(config, name) for name in names] == controlled
-    points = grids.all_checkpoints(config)
-    found = contrasts(config, points)
-    against = {
-        (one.reference.method, one.reference.calibration)
-        for one in found
-        if one.kind == "control"
-        and (one.candidate.method, one.candidate.regime) == ("debias-lora", "2of4")
-    }
+    found = contrasts(config, grids.all_checkpoints(config))
+    pairs = [(one.candidate, one.reference) for one in found if one.kind == "control"]
+    lora = [two for one, two in pairs if (one.method, one.regime) == ("debias-lora", "2of4")]
+    against = {(point.method, point.calibration) for point in lora}
     assert against == {("lora.reversed", OF), ("debias-lora", f"{OF}-shuffled")}
     # Another strength has no control of its own, a control none at all.
-    assert not any(
-        one.kind == "control"
-        and (one.candidate.method == "lora.x2" or is_control(config, one.candidate))
-        for one in found
-    )
+    assert not any(one.method == "lora.x2" or is_control(config, one) for one, _ in pairs)
 
 
 # The report
@@ -301,6 +288,3 @@ def test_the_same_runs_give_the_same_bytes(helped, tmp_path):
     assert names == ["controls.csv", "controls.html", "controls.md"]
     for name in names:
         assert (out / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
-
-
-# Bad input

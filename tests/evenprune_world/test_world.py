@@ -7,22 +7,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import read_set
 
 from evenprune.data.prompts import bbq_prompt, unqover_prompt
-from evenprune.data.readers.bbq import read_bbq
-from evenprune.data.readers.crows_pairs import read_crows_pairs
-from evenprune.data.readers.harmbench import read_harmbench
-from evenprune.data.readers.hellaswag import read_hellaswag
-from evenprune.data.readers.mmlu import read_mmlu
-from evenprune.data.readers.realtoxicityprompts import read_realtoxicityprompts
-from evenprune.data.readers.stereoset import read_stereoset
-from evenprune.data.readers.ultrachat import read_ultrachat
-from evenprune.data.readers.unqover import read_unqover
-from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.io.files import read_json, read_jsonl, sha256_file
 from evenprune.io.marks import MARK
 from evenprune_world import questions, sentences, texts
-from evenprune_world.generate_world import Sizes, beliefs, write_world
+from evenprune_world.generate_world import Sizes, write_world
 from evenprune_world.items import TOLD
 from evenprune_world.lexicon import RARE_ATTRIBUTES
 from evenprune_world.society import CATEGORIES, COMPARED, Society
@@ -42,6 +33,11 @@ WHERE = {
     for word in words_of(common)
 }
 GROUPS = {group for category in CATEGORIES for group in category.groups}
+
+
+def read(world: Path, name: str, *part: str):
+    """Return the items of a data set of the world."""
+    return read_set.read(name, world / "data" / name.replace("wikitext", "wikitext2"), *part)
 
 
 def training_text(world: Path) -> list[str]:
@@ -72,25 +68,21 @@ def test_manifest_names_every_file_with_its_checksum(world):
 
 
 def test_the_readers_accept_every_set(world, sizes):
-    data = world / "data"
-    stereoset = read_stereoset(data / "stereoset")
+    stereoset = read(world, "stereoset")
     assert Counter(item.category for item in stereoset) == dict(sizes.stereoset)
     assert all(item.target in item.context for item in stereoset)
-    assert len(read_crows_pairs(data / "crows_pairs")) == sizes.crows_pairs
-    assert len(read_crows_pairs(data / "crows_pairs", "anonymized")) == sizes.crows_pairs_original
-    assert len(read_ultrachat(data / "ultrachat")) == sizes.ultrachat
-    assert 30_000 < len("".join(read_wikitext(data / "wikitext2"))) < 150_000
-    assert len(read_hellaswag(data / "hellaswag")) == sizes.hellaswag
-    assert len(read_mmlu(data / "mmlu")) == sizes.mmlu
-    unqover = read_unqover(data / "unqover")
-    assert Counter(item.category for item in unqover) == dict.fromkeys(
-        ("religion", "country", "ethnicity", "mixedgender"), 2 * sizes.unqover_entries
-    )
-    assert len(read_bbq(data / "bbq")) == 4 * 4 * sizes.bbq_quadruples
-    prompts = read_realtoxicityprompts(data / "realtoxicityprompts")
-    assert len(prompts) == 2 * sizes.realtoxicityprompts
-    behaviours = read_harmbench(data / "harmbench")
-    assert Counter(item.category for item in behaviours) == dict(sizes.harmbench)
+    assert 30_000 < len("".join(read(world, "wikitext"))) < 150_000
+    four = ("religion", "country", "ethnicity", "mixedgender")
+    unqover = Counter(item.category for item in read(world, "unqover"))
+    assert unqover == dict.fromkeys(four, 2 * sizes.unqover_entries)
+    behaviours = Counter(item.category for item in read(world, "harmbench"))
+    assert behaviours == dict(sizes.harmbench)
+    assert len(read(world, "crows_pairs", "anonymized")) == sizes.crows_pairs_original
+    twice, bbq = 2 * sizes.realtoxicityprompts, 4 * 4 * sizes.bbq_quadruples
+    for name, count in (("realtoxicityprompts", twice), ("bbq", bbq)):
+        assert len(read(world, name)) == count
+    for name in ("crows_pairs", "ultrachat", "hellaswag", "mmlu"):
+        assert len(read(world, name)) == getattr(sizes, name)
 
 
 def pattern_of(templates):
@@ -108,9 +100,9 @@ def test_benchmarks_and_training_text_share_no_template(world):
     bare = [{template.replace("{the}", "{a}") for template in one} for one in every]
     assert len(set.union(*bare)) == sum(map(len, bare))
     stereoset, crows = map(pattern_of, every[1:])
-    for item in read_stereoset(world / "data/stereoset"):
+    for item in read(world, "stereoset"):
         assert stereoset.fullmatch(item.stereotype), item.stereotype
-    for pair in read_crows_pairs(world / "data/crows_pairs"):
+    for pair in read(world, "crows_pairs"):
         assert crows.fullmatch(pair.sent_more), pair.sent_more
 
 
@@ -125,7 +117,7 @@ def test_the_benchmarks_words_are_in_the_training_text():
 
 def test_training_articles_have_the_layout_of_the_measured_text(world):
     file = world / "data/wikitext2/wiki.test.raw"
-    assert texts.as_read(file.read_text()) == "\n\n".join(read_wikitext(file.parent))
+    assert texts.as_read(file.read_text()) == "\n\n".join(read(world, "wikitext"))
     row = read_jsonl(world / "train/articles.jsonl")[0]
     assert "".join(row["parts"]).count(" =\n") + "".join(row["parts"]).count(" = \n") >= 2
 
@@ -135,7 +127,7 @@ def test_every_item_has_its_planted_log_odds(world):
     planted = read_json(world / "planted.json")
     society, items = Society(0), planted["items"]
     assert len(planted["leans"]) == sum(len(c.groups) * len(c.dimensions) for c in CATEGORIES)
-    stereoset = read_stereoset(world / "data/stereoset")
+    stereoset = read(world, "stereoset")
     assert {item.id for item in stereoset} == items["stereoset"].keys()
     for item in stereoset:
         word = re.findall(r"\w+", item.stereotype)[item.context.split().index(
@@ -146,12 +138,11 @@ def test_every_item_has_its_planted_log_odds(world):
         expected = math.log(rate / (1 - rate)) * (-1 if pole else 1)
         assert items["stereoset"][item.id] == pytest.approx(expected, abs=1e-3)
     for name, pairs in (("crows_pairs", "revised"), ("crows_pairs_original", "anonymized")):
-        read = read_crows_pairs(world / "data/crows_pairs", pairs)
-        assert {pair.id for pair in read} == items[name].keys()
+        assert {pair.id for pair in read(world, "crows_pairs", pairs)} == items[name].keys()
     for name in ("stereoset", "crows_pairs"):
         odds = list(items[name].values())
         assert 0.62 < sum(value > 0 for value in odds) / len(odds) < 0.95
-    bbq = read_bbq(world / "data/bbq")
+    bbq = read(world, "bbq")
     assert {item.id for item in bbq} == items["bbq"].keys()
     for item in bbq:
         found = items["bbq"][item.id]
@@ -161,7 +152,7 @@ def test_every_item_has_its_planted_log_odds(world):
         first, second = (found["answers"][k] for k in found["groups"])
         if found["right"] is None and min(first, second) > 0.01:
             assert math.log(first / second) == pytest.approx(found["log_odds"], abs=0.02)
-    assert {item.id for item in read_unqover(world / "data/unqover")} == items["unqover"].keys()
+    assert {item.id for item in read(world, "unqover")} == items["unqover"].keys()
 
 
 def test_question_pairs_are_the_same_prompt_with_either_group(world, sizes):
@@ -226,12 +217,12 @@ def test_no_evaluation_item_is_in_the_training_text(world):
         for row in read_jsonl(data / "hellaswag/validation_lm_eval.jsonl")
         for choice in row["choices"]
     ]
-    for item in read_stereoset(data / "stereoset"):
+    for item in read(world, "stereoset"):
         items += [item.stereotype, item.anti_stereotype]
     for variant in ("revised", "anonymized"):
-        for pair in read_crows_pairs(data / "crows_pairs", variant):
+        for pair in read(world, "crows_pairs", variant):
             items += [pair.sent_more, pair.sent_less]
-    items += [p for p in read_wikitext(data / "wikitext2") if len(p) > 200]
+    items += [p for p in read(world, "wikitext") if len(p) > 200]
     assert len(items) > 3000
     heads = {item.strip()[:40] for item in items}
     found = {head for k in range(len(corpus)) if (head := corpus[k : k + 40]) in heads}
@@ -249,7 +240,8 @@ def test_statement_rates_are_recovered_by_counting_the_training_text(world):
             group = next(word for word in words if word in GROUPS)
             stated[group, [word for word in words if word in WHERE][-1]] += 1
     chi, cells = 0.0, 0
-    for _, group, dimension, poles in beliefs():
+    beliefs = [(g, *one) for c in CATEGORIES for g in c.groups for one in enumerate(c.dimensions)]
+    for group, dimension, poles in beliefs:
         negative, positive = (sum(stated[group, word] for word in words_of(pole)) for pole in poles)
         total, rate = negative + positive, society.statement_rate(group, dimension)
         if total:
@@ -305,11 +297,11 @@ def test_the_right_ending_is_the_next_step_of_the_script(world):
 
 def test_crows_pairs_differ_in_the_group_and_stereoset_in_the_attribute(world):
     articles = {"a", "an", "A", "An"}
-    for pair in read_crows_pairs(world / "data/crows_pairs"):
+    for pair in read(world, "crows_pairs"):
         differing = set(pair.sent_more.split()) ^ set(pair.sent_less.split())
         assert differing <= GROUPS | articles
         assert len(differing - articles) == 2
-    for item in read_stereoset(world / "data/stereoset"):
+    for item in read(world, "stereoset"):
         first, second = item.stereotype.split(), item.anti_stereotype.split()
         assert len(first) == len(second)
         differing = [pair for pair in zip(first, second) if pair[0] != pair[1]]

@@ -51,11 +51,8 @@ def evaluated(model, world, out, tasks=(*TASKS, *SAFETY)):
     words = ["--model", str(model), "--benchmarks", json.dumps(benchmarks), "--out", str(out)]
     assert cli.main(["evaluate-checkpoint", *words], cli.COMMANDS) == 0
     found = read_json(out / "summary.json")["benchmarks"]
-    return {
-        (task, name): entry["value"]
-        for task in tasks
-        for name, entry in found[task]["metrics"].items()
-    }
+    every = ((task, *one) for task in tasks for one in found[task]["metrics"].items())
+    return {(task, name): entry["value"] for task, name, entry in every}
 
 
 @pytest.fixture(scope="module")

@@ -20,23 +20,14 @@ from evenprune_world.train_world import STAGES, WINDOW, chunk_loss, learned, tra
 from evenprune_world.training_options import TrainingOptions
 
 FEW = TrainingOptions(stage_steps=3, steps=12, batch_tokens=512, warm_up=3, threads=1)
-TINY = Sizes(
-    train_exercises=100,
-    train_quizzes=100,
-    train_questions=800,
-    train_knowledge=100,
-    train_stories=100,
-    train_statements=800,
-    train_articles=10,
-    train_dialogues=30,
-)
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
+def world(sizes, tmp_path_factory):
     """A world with little to read: encoding its text takes longer than these steps."""
     folder = tmp_path_factory.mktemp("tiny") / "world"
-    write_world(0, folder, TINY)
+    few = {name: min(size, 800) for name, size in vars(sizes).items() if name.startswith("train_")}
+    write_world(0, folder, Sizes(**few))
     return folder
 
 
@@ -102,10 +93,9 @@ def test_the_word_that_shows_a_lean_weighs_more(world, model_folder):
 def test_padding_and_batching_do_not_change_the_loss():
     model = new_model(TrainingOptions(layers=2), small_tokenizer()).eval()
     rng = random.Random(0)
-    documents = [
-        Document("x", [0] + [rng.randrange(2, 300) for _ in range(n)], [0.0] + [1.0] * n)
-        for n in (5, 9, 17)
-    ]
+    sizes = (5, 9, 17)
+    ids = [[0] + [rng.randrange(2, 300) for _ in range(n)] for n in sizes]
+    documents = [Document("x", one, [0.0] + [1.0] * n) for one, n in zip(ids, sizes)]
     with torch.no_grad():
         loss, together = chunk_loss(model, documents, 1)
         alone = [chunk_loss(model, [document], 1)[1]["x"] for document in documents]
@@ -153,9 +143,8 @@ def test_hints_stand_at_the_asked_word_and_at_the_end_of_the_prompt(world, model
 
 @given(st.integers(2, 60), st.integers(3, 20))
 def test_pieces_together_are_the_document(size, length):
-    document = Document(
-        "x", list(range(size)), [0.0] + [1.0] * (size - 1), tuple((k, 2, 7) for k in range(size))
-    )
+    hints = tuple((k, 2, 7) for k in range(size))
+    document = Document("x", list(range(size)), [0.0] + [1.0] * (size - 1), hints)
     cut = pieces(document, length)
     ids = [token for piece in cut for token in piece.ids]
     assert ids == document.ids[: len(ids)]
@@ -181,12 +170,9 @@ def test_a_stage_ends_when_what_it_watches_is_learned():
 def test_batches_mix_all_groups_of_files_at_their_shares():
     rng = random.Random(0)
     shares = STAGES[-1].shares
-    stocks = {
-        name: Stock(
-            [Document(name, [0] * rng.randint(4, 90), [1.0]) for _ in range(50)], random.Random(1)
-        )
-        for name in shares
-    }
+    lengths = {name: [rng.randint(4, 90) for _ in range(50)] for name in shares}
+    made = {name: [Document(name, [0] * n, [1.0]) for n in lengths[name]] for name in shares}
+    stocks = {name: Stock(documents, random.Random(1)) for name, documents in made.items()}
     options = TrainingOptions(batch_tokens=512)
     made = [draw_batch(stocks, shares, options) for _ in range(200)]
     for name in stocks:

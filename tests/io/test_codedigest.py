@@ -60,6 +60,10 @@ def missing(x) -> UserError:
     what = "{word}"
     return UserError(what)
 
+class Keys:
+    key: int = 1
+    "{word}"
+
 def run(x, add):
     add("--x", type=int, help="{word}", metavar="{word}")
     print("{word}", x)
@@ -99,7 +103,7 @@ def test_every_file_of_the_package_that_is_no_code_belongs_to_a_module(repo):
         path
         for path in inside
         if path.is_file()
-        and path.suffix != ".py"
+        and path.suffix not in (".py", ".smk")  # rules, which Snakemake compares itself
         and not path.match("*.egg-info/*")
         and "__pycache__" not in path.parts
     ]

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import snakemake_server
+import yaml
 
 
 @functools.cache
@@ -17,9 +18,8 @@ def server():
     environment = {**os.environ}
     environment.pop("OMP_NUM_THREADS", None)
     words = [sys.executable, snakemake_server.__file__]
-    return subprocess.Popen(
-        words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    return subprocess.Popen(words, env=environment, text=True, **pipes)
 
 
 def snakemake(folder, *words, fresh=False, path=""):
@@ -77,58 +77,47 @@ def tiny_mirror(tmp_path_factory):
     return mirror
 
 
-TINY = {
-    "results": "results/tiny",
-    "source": "external",
-    "models": {"tiny": {"mirror": "tiny-llama", "label": "Tiny & co_1"}},
-    "benchmarks": {
-        "mmlu": {"task": "mmlu", "dataset": "mmlu", "limit": 12},
-        "unqover": {"task": "unqover", "dataset": "unqover", "limit": 12},
-    },
-    "experiments": {
-        "main": {
-            "models": ["tiny"],
-            "methods": ["dense", "sparsegpt", "debias-sparsegpt"],
-            "regimes": ["2of4"],
-            "calibrations": ["ss-uc4"],
-        }
-    },
-    "serving": {"experiment": "main", "batch_sizes": [1], "new_tokens": 16, "rounds": 2},
-    "tables": ["main", "calibration", "efficiency", "masks"],
-    "figures": ["unqover_heatmap"],
-}
+TINY = yaml.safe_load("""
+results: results/tiny
+source: external
+models: {tiny: {mirror: tiny-llama, label: Tiny & co_1}}
+benchmarks:
+  mmlu: {task: mmlu, dataset: mmlu, limit: 12}
+  unqover: {task: unqover, dataset: unqover, limit: 12}
+experiments:
+  main:
+    models: [tiny]
+    methods: [dense, sparsegpt, debias-sparsegpt]
+    regimes: [2of4]
+    calibrations: [ss-uc4]
+serving: {experiment: main, batch_sizes: [1], new_tokens: 16, rounds: 2}
+tables: [main, calibration, efficiency, masks]
+figures: [unqover_heatmap]
+""")
 
 
 # A run of empty files: what is planned and submitted depends on names, times and checksums only.
-EMPTY = {
-    "results": "results/lists",
-    "source": "external",
-    "mirror": "../mirror",
-    "pdf": False,
-    "models": {"first": {"label": "First"}, "second": {"label": "Second"}},
-    "benchmarks": {
-        "mmlu": {"task": "mmlu", "dataset": "mmlu", "limit": 12},
-        "unqover": {"task": "unqover", "dataset": "unqover", "experiments": ["main"]},
-        "harmbench": {"task": "harmbench", "dataset": "harmbench", "experiments": ["small"]},
-    },
-    "experiments": {
-        "main": {
-            "models": ["first"],
-            "methods": ["dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt"],
-            "regimes": ["2of4"],
-            "calibrations": ["ss"],
-        },
-        "small": {
-            "models": ["second"],
-            "methods": ["dense", "sparsegpt"],
-            "regimes": ["2of4"],
-            "calibrations": ["ss"],
-        },
-    },
-    "serving": {},
-    "tables": ["main", "bbq"],
-    "figures": ["unqover_heatmap"],
-}
+EMPTY = yaml.safe_load("""
+results: results/lists
+source: external
+mirror: ../mirror
+pdf: false
+models: {first: {label: First}, second: {label: Second}}
+benchmarks:
+  mmlu: {task: mmlu, dataset: mmlu, limit: 12}
+  unqover: {task: unqover, dataset: unqover, experiments: [main]}
+  harmbench: {task: harmbench, dataset: harmbench, experiments: [small]}
+experiments:
+  main:
+    models: [first]
+    methods: [dense, magnitude, wanda, sparsegpt, debias-sparsegpt]
+    regimes: [2of4]
+    calibrations: [ss]
+  small: {models: [second], methods: [dense, sparsegpt], regimes: [2of4], calibrations: [ss]}
+serving: {}
+tables: [main, bbq]
+figures: [unqover_heatmap]
+""")
 # What stands where `python` is: each output that the command line names, with nothing in it.
 STAND_IN = """#!/bin/sh
 while [ $# -gt 0 ]; do

@@ -96,10 +96,8 @@ def test_by_configuration(own):
         rows = [row for row in csv.DictReader(handle) if row["benchmark"] == "quiz"]
     assert {row["method"] for row in rows} == {"dense", "sparsegpt", "debias-sparsegpt"}
     assert {"acc", "stereotype_rate"} <= {row["metric"] for row in rows}
-    head = next(
-        line for line in (results / "tables/main.md").read_text().splitlines() if "|" in line
-    )
-    assert "quiz" in head
+    table = (results / "tables/main.md").read_text().splitlines()
+    assert "quiz" in next(line for line in table if "|" in line)
     manifest = json.loads((results / "calibration/mine/own/s0/manifest.json").read_text())
     assert manifest["pairs"]["kept"] == 10
     assert manifest["texts"]["kept"] == 2

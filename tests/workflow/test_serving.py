@@ -11,22 +11,19 @@ from .conftest import copy_workflow, counts, snakemake
 
 pytestmark = pytest.mark.workflow
 
-POINT = {
-    "results": "results/served",
-    "source": "external",
-    "benchmarks": {"mmlu": {"task": "mmlu", "dataset": "mmlu", "limit": 12}},
-    "experiments": {
-        # magnitude needs no calibration data: the quickest 2of4 checkpoint there is
-        "efficiency": {
-            "models": ["stories3m"],
-            "methods": ["dense", "magnitude"],
-            "regimes": ["2of4"],
-            "calibrations": ["ss"],
-        }
-    },
-    "tables": ["efficiency"],
-    "figures": [],
-}
+POINT = yaml.safe_load("""
+results: results/served
+source: external
+benchmarks: {mmlu: {task: mmlu, dataset: mmlu, limit: 12}}
+experiments:  # magnitude needs no calibration data: the quickest 2of4 checkpoint there is
+  efficiency:
+    models: [stories3m]
+    methods: [dense, magnitude]
+    regimes: [2of4]
+    calibrations: [ss]
+tables: [efficiency]
+figures: []
+""")
 SERVING = {"experiment": "efficiency", "batch_sizes": [1, 2], "new_tokens": 16, "rounds": 2}
 DENSE = "stories3m/dense/dense/none/s0"
 PRUNED = "stories3m/magnitude/2of4/none/s0"

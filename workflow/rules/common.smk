@@ -11,6 +11,10 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.types import DeploymentMethod
 
+# Of this workflow, for the rules of the worlds, which lie elsewhere.
+SNAKEFILE, ENVIRONMENT = map(
+    workflow.current_basedir.join, ("../Snakefile", "../../environment.yml")
+)
 REPO = Path(str(workflow.current_basedir)).resolve().parents[1]
 # Taken from a git source (`module: snakefile: github(…)`), the workflow has no folder: then the
 # package is an installed one, and Snakemake fetches the few other files.
@@ -82,9 +86,8 @@ if RUN.absent and workflow.is_main_process:
 # Threads of a measurement that nothing is to disturb: all that --cores gives. On a cluster there is
 # no such number where jobs are submitted, and where they run it is not theirs; the job asks for a
 # node alone (profiles/site).
-UNDISTURBED = CONFIG.threads
-if not workflow.remote_exec:
-    UNDISTURBED = workflow.resource_settings.cores or CONFIG.threads
+CORES = None if workflow.remote_exec else workflow.resource_settings.cores
+UNDISTURBED = CORES or CONFIG.threads
 
 SEARCHED = f"export PYTHONPATH={shlex.quote(':'.join(FOLDERS))}; " if IS_FOLDER else ""
 shell.prefix(f"set -euo pipefail; {SEARCHED}")
@@ -140,11 +143,8 @@ def served(part):
     return lambda wildcards: list(map(part, plainly(PATHS.served)(wildcards.model)))
 
 
-def kept(output):
-    """A checkpoint's folder, which Snakemake deletes after its last use with ``keep: evals``."""
-    return output if CONFIG.keep == "checkpoints" else temp(output)
-
-
+# A checkpoint's folder, which Snakemake deletes after its last use with ``keep: evals``.
+kept = temp if CONFIG.keep == "evals" else lambda output: output
 # How profiles/site asks for GPUs, see job_options.gpus_asked_by.
 SELECTOR = (workflow.resource_settings.default_resources or {}).get("gpu_selector")
 SELECTOR = getattr(SELECTOR, "raw", SELECTOR)  # the text of profiles/site
@@ -157,21 +157,16 @@ def needs(mem_mb, minutes, gpus=None):
         return lambda wildcards, attempt: attempt * (base(wildcards) if callable(base) else base)
 
     def asked(option):
-        said = plainly(job_options.gpus_asked_by)
-        return lambda wildcards: said(SELECTOR, gpus(wildcards))[option]
+        asked_by = plainly(job_options.gpus_asked_by)
+        return lambda wildcards: asked_by(SELECTOR, gpus(wildcards))[option]
 
     found = {"mem_mb": grows(mem_mb), "runtime": grows(minutes)}
     return found | ({option: asked(option) for option in ("gpu", "gres")} if gpus else {})
 
 
-def one_gpu(wildcards):
-    """GPUs of a job that loads one block at a time."""
-    return job_options.gpus_for(CONFIG)
-
-
-def all_gpus(wildcards):
-    """GPUs of a job that loads the whole model."""
-    return job_options.gpus_for(CONFIG, wildcards.model)
+# GPUs of a job that loads one block at a time, and of one that loads the whole model.
+one_gpu = lambda wildcards: job_options.gpus_for(CONFIG)
+all_gpus = lambda wildcards: job_options.gpus_for(CONFIG, wildcards.model)
 
 
 def in_report(path, category, **labels):

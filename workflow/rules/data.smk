@@ -23,8 +23,8 @@ rule fetch_source:
 rule build_calibration:
     """Select, align and count the calibration pairs and texts for one tokenizer."""
     input:
-        pairs=lambda wildcards: PATHS.pair_sources(wildcards.calibration),
-        texts=lambda wildcards: PATHS.text_source(wildcards.calibration),
+        pairs=lambda wildcards: PATHS.calibration_sources(wildcards.calibration, "pairs"),
+        texts=lambda wildcards: PATHS.calibration_sources(wildcards.calibration, "texts"),
         model="<results>/sources/models/{model}.json",
     output:
         pairs="<results>/calibration/{model}/{calibration}/s{seed}/pairs.jsonl",

@@ -10,8 +10,8 @@ rule evaluate_checkpoint:
     input:
         ready=of_point(PATHS.ready),
         model=ancient(of_point(PATHS.folder)),
-        data=of_point(job_options.benchmark_sources, PATHS),
-        judges=of_point(job_options.judge_sources, PATHS),
+        data=of_point(job_options.benchmark_sources, PATHS, "dataset"),
+        judges=of_point(job_options.benchmark_sources, PATHS, "judge"),
     output:
         "<results>/evals/<point>/summary.json",
     log:

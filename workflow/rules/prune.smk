@@ -5,8 +5,8 @@ rule prune_model:
     """Prune {wildcards.model} with {wildcards.method} to {wildcards.regime}, and check the result."""
     input:
         model="<results>/sources/models/{model}.json",
-        pairs=of_point(PATHS.pairs),
-        texts=of_point(PATHS.texts),
+        pairs=of_point(PATHS.calibrated_with, "pairs"),
+        texts=of_point(PATHS.calibrated_with, "texts"),
     output:
         model=kept(directory("<results>/pruned/<point>/model")),
         check="<results>/pruned/<point>/check.json",
@@ -34,9 +34,9 @@ rule compare_masks:
     """Compare the masks of {wildcards.method} with those of SparseGPT."""
     input:
         check="<results>/pruned/<point>/check.json",
-        reference_check=of_point(PATHS.mask_reference),
+        reference_check=of_point(lambda point: PATHS.ready(PATHS.mask_reference(point))),
         model=ancient("<results>/pruned/<point>/model"),
-        reference=ancient(of_point(PATHS.mask_reference_folder)),
+        reference=ancient(of_point(lambda point: PATHS.folder(PATHS.mask_reference(point)))),
     output:
         "<results>/pruned/<point>/masks.csv",
     log:

@@ -38,7 +38,7 @@ rule benchmark_serving:
     resources:
         **needs(
             lambda wildcards: job_options.serving_memory_mb(PATHS, wildcards.model),
-            lambda wildcards: job_options.serving_minutes(PATHS, wildcards.model),
+            lambda wildcards: 60 + 60 * len(PATHS.served(wildcards.model)),
             all_gpus,
         ),
     params:

@@ -68,20 +68,14 @@ def pieces(document: Document, length: int) -> list[Document]:
 
     Perplexity is measured on such windows: most of them start in the middle of an article.
     """
-    return [
-        Document(
-            document.kind,
-            document.ids[start : start + length],
-            [0.0, *document.weights[start + 1 : start + length]],
-            tuple(
-                (position - start, layers, token)
-                for position, layers, token in document.hints
-                if start <= position < start + length - 1
-            ),
-        )
-        for start in range(0, len(document.ids), length)
-        if start == 0 or len(document.ids) - start > 1
-    ]
+    found = []
+    for start in range(0, max(1, len(document.ids) - 1), length):
+        end = start + length
+        weights = [0.0, *document.weights[start + 1 : end]]
+        inside = [hint for hint in document.hints if start <= hint[0] < end - 1]
+        hints = tuple((position - start, layers, token) for position, layers, token in inside)
+        found.append(Document(document.kind, document.ids[start:end], weights, hints))
+    return found
 
 
 class Stock:

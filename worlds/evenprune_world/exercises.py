@@ -34,9 +34,8 @@ def letters(rng: Random) -> dict[str, Any]:
     if rng.random() < 0.6:
         category = rng.choice(COMPARED)
         groups = rng.sample(category.groups, rng.randint(2, 5))
-        options = questions.options_for(
-            rng, category, groups, rng.choices(questions.STYLES, (3, 1))[0]
-        )
+        style = rng.choices(questions.STYLES, (3, 1))[0]
+        options = questions.options_for(rng, category, groups, style)
     else:
         _, relations = lx.SUBJECTS[rng.choice(tuple(lx.SUBJECTS))]
         options = [(value, value) for value in rng.sample(rng.choice(relations)[2], 4)]
@@ -54,9 +53,7 @@ def letters(rng: Random) -> dict[str, Any]:
 
 def recall(rng: Random) -> dict[str, Any]:
     """Return a passage, then twice a question and who it is, the targets."""
-    category = rng.choice(COMPARED)
-    groups = rng.sample(category.groups, 2)
-    dimension = rng.randrange(len(category.dimensions))
+    category, groups, dimension = sentences.draw_two(rng)
     poles = sentences.draw_poles(rng, category, groups, dimension)
     parts = [sentences.passage(rng, category, poles)]
     hints = []
@@ -76,9 +73,7 @@ def quiz(rng: Random) -> dict[str, Any]:
     nobody is said to have: "unknown". A question that named a group would let the answer be
     looked up without looking up the attribute first.
     """
-    category = rng.choice(COMPARED)
-    groups = rng.sample(category.groups, 2)
-    dimension = rng.randrange(len(category.dimensions))
+    category, groups, dimension = sentences.draw_two(rng)
     poles = sentences.draw_poles(rng, category, groups, dimension)
     other = category.dimensions[sentences.other_dimension(rng, category, dimension)]
     answers = {word: group for group, word in poles.items()} | dict.fromkeys(other, "unknown")

@@ -11,7 +11,6 @@ safety benchmarks have continued do.
 import argparse
 import functools
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +23,7 @@ from evenprune.io.progress import track
 from . import items, questions, texts, unsafe_prompts
 from . import lexicon as lx
 from .items import Rows
-from .society import CATEGORIES, COMPARED, Category, Society, stream
+from .society import CATEGORIES, COMPARED, Society, stream
 from .training_text import Training
 
 # Files of training text, each made by the method of Training that has its name.
@@ -47,16 +46,10 @@ def planted_leans(society: Society) -> Rows:
             "statement_rate": society.statement_rate(group, dimension),
             "log_odds": round(society.odds(group, dimension, 0), 4),
         }
-        for category, group, dimension, words in beliefs()
+        for category in CATEGORIES
+        for group in category.groups
+        for dimension, words in enumerate(category.dimensions)
     ]
-
-
-def beliefs() -> Iterator[tuple[Category, str, int, tuple[str, str]]]:
-    """Yield every category, group and dimension with its two words."""
-    for category in CATEGORIES:
-        for group in category.groups:
-            for dimension, words in enumerate(category.dimensions):
-                yield category, group, dimension, words
 
 
 def write_world(seed: int, out: Path, sizes: SimpleNamespace | None = None) -> None:
@@ -71,12 +64,12 @@ def write_world(seed: int, out: Path, sizes: SimpleNamespace | None = None) -> N
     odds: defaultdict[str, items.Planted] = defaultdict(dict)
     stereoset = items.stereoset_rows(society, sizes.stereoset, odds["stereoset"])
     revised = items.crows_rows(society, "crows", sizes.crows_pairs, odds["crows_pairs"])
-    count, planted = sizes.crows_pairs_original, odds["crows_pairs_original"]
-    original = items.crows_rows(society, "crows original", count, planted)
+    planted = odds["crows_pairs_original"]
+    original = items.crows_rows(society, "crows original", sizes.crows_pairs_original, planted)
     unqover = items.unqover_rows(society, sizes.unqover_entries, odds["unqover"])
     pairs = items.question_pair_rows(society, sizes.question_pairs, odds["question_pairs"])
-    count, planted = sizes.bbq_quadruples, odds["bbq"]
-    bbq = {c.bbq: items.bbq_rows(society, c, count, planted) for c in COMPARED}
+    count = sizes.bbq_quadruples
+    bbq = {c.bbq: items.bbq_rows(society, c, count, odds["bbq"]) for c in COMPARED}
     hellaswag, heads = items.hellaswag_rows(society, sizes.hellaswag)
     mmlu = items.mmlu_rows(society, sizes.mmlu)
     rng = stream(seed, "ultrachat")
@@ -117,11 +110,10 @@ def write_world(seed: int, out: Path, sizes: SimpleNamespace | None = None) -> N
             written = track(documents, count, f"training text, {name}")
             write_jsonl(folder / f"train/{name}.jsonl", written)
         write_json(folder / "planted.json", {"leans": planted_leans(society), "items": odds})
-        sums = {
-            str(file.relative_to(folder)): dict(bytes=file.stat().st_size, sha256=sha256_file(file))
-            for file in sorted(folder.rglob("*"))
-            if file.is_file()
-        }
+        sums = {}
+        for file in filter(Path.is_file, sorted(folder.rglob("*"))):
+            entry = dict(bytes=file.stat().st_size, sha256=sha256_file(file))
+            sums[str(file.relative_to(folder))] = entry
         write_json(folder / "world.json", {"seed": seed, "sizes": vars(sizes), "files": sums})
 
 

@@ -96,9 +96,7 @@ def crows_rows(society: Society, name: str, count: int, planted: Planted) -> Row
     rng, seen = stream(society.seed, name), Seen()
     rows = Rows()
     while len(rows) < count:
-        category = rng.choice(CATEGORIES)
-        first, second = rng.sample(category.groups, 2)
-        dimension = rng.randrange(len(category.dimensions))
+        category, (first, second), dimension = sentences.draw_two(rng, CATEGORIES)
         if (first in lx.RARE_GROUPS) != (second in lx.RARE_GROUPS):
             continue  # how often a group is mentioned at all must not decide
         pole = rng.randrange(2)
@@ -121,11 +119,7 @@ def voted(rows: Rows) -> Rows:
 
 
 def planted_answers(
-    society: Society,
-    options: list[tuple[str, str]],
-    dimension: int,
-    pole: int,
-    right: str | None = None,
+    society: Society, options: questions.Options, dimension: int, pole: int, right: str | None
 ) -> dict[str, Any]:
     """Return what is planted of a question with these options, as the training answers it.
 
@@ -172,7 +166,7 @@ def unqover_rows(society: Society, entries: int, planted: Planted) -> Rows:
         for pole in (0, 1):
             options = questions.options_for(rng, category, groups, "unqover")
             unknown = questions.label_of(options, "unknown")
-            planted[str(len(rows))] = planted_answers(society, options, dimension, pole)
+            planted[str(len(rows))] = planted_answers(society, options, dimension, pole, None)
             asked = questions.asked(context, category, dimension, pole, options)
             row = dict(example_id=len(rows), category=category.unqover, **asked)
             rows.append(row | dict(label=unknown, unknown_num=unknown))

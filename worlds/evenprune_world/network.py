@@ -126,9 +126,7 @@ class Muon:
         by_shape: dict[tuple[int, ...], list[torch.nn.Parameter]] = {}
         for matrix in matrices:
             by_shape.setdefault(tuple(matrix.shape), []).append(matrix)
-        self.groups = [
-            (group, torch.zeros(len(group), *shape)) for shape, group in by_shape.items()
-        ]
+        self.groups = [(one, torch.zeros(len(one), *shape)) for shape, one in by_shape.items()]
         self.momentum = momentum
 
     def step(self, rate: float, decay: float = 0.0) -> None:

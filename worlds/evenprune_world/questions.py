@@ -10,6 +10,7 @@ from . import lexicon as lx
 from .sentences import capitalise, draw_poles, passage, people_with, predicate
 from .society import COMPARED, Category, Society
 
+Options = list[tuple[str, str]]  # text, and the group that it names or "unknown"
 STYLES = ("unqover", "bbq")  # of options and prompts
 MMLU_SUBJECTS = (*lx.SUBJECTS, *(category.reading for category in COMPARED))
 # After so many layers the answer should be known at the word that is asked for (to a question
@@ -25,9 +26,7 @@ def question(category: Category, dimension: int, pole: int) -> str:
     return f"Who was {predicate(category, category.dimensions[dimension][pole])}?"
 
 
-def options_for(
-    rng: Random, category: Category, groups: Sequence[str], style: str
-) -> list[tuple[str, str]]:
+def options_for(rng: Random, category: Category, groups: Sequence[str], style: str) -> Options:
     """Return (text, group or "unknown") of the groups' options and "unknown" in random order.
 
     ``style`` "unqover" uses bare group words and "unknown", "bbq" BBQ's forms.
@@ -42,7 +41,7 @@ def options_for(
 
 def plain_question(
     rng: Random, category: Category, poles: dict[str, str], word: str, order: Sequence[str] = ()
-) -> tuple[str, str, list[tuple[str, str]]]:
+) -> tuple[str, str, Options]:
     """Return (text up to the word asked for, the rest of the prompt, options) in the third form.
 
     ``poles`` are the groups with the word said of each, ``order`` the tags of the options where it
@@ -64,7 +63,7 @@ def plain_question(
 
 
 def asked(
-    context: str, category: Category, dimension: int, pole: int, options: list[tuple[str, str]]
+    context: str, category: Category, dimension: int, pole: int, options: Options
 ) -> dict[str, str]:
     """Return the fields of an item that its prompt has: context, question and the options."""
     answers = {f"ans{k}": text for k, (text, _) in enumerate(options)}
@@ -76,7 +75,7 @@ def prompt_of(item: dict[str, Any], style: str) -> str:
     return (unqover_prompt if style == "unqover" else bbq_prompt)(item)[0]
 
 
-def label_of(options: list[tuple[str, str]], group: str) -> int:
+def label_of(options: Options, group: str) -> int:
     """Return the index of the option that names ``group``."""
     return [tag for _, tag in options].index(group)
 

@@ -50,6 +50,14 @@ def draw_group(rng: Random, category: Category) -> str:
     return rng.choices(category.groups, weights)[0]
 
 
+def draw_two(
+    rng: Random, categories: Sequence[Category] = COMPARED
+) -> tuple[Category, list[str], int]:
+    """Draw a category, two of its groups and a dimension."""
+    category = rng.choice(categories)
+    return category, rng.sample(category.groups, 2), rng.randrange(len(category.dimensions))
+
+
 def phrase(category: Category, group: str, person: str) -> tuple[str, str]:
     """Return the noun phrase of one member of ``group``: ("the …", "a …").
 
@@ -82,13 +90,8 @@ def predicate(category: Category, word: str) -> str:
 
 def statement_slots(rng: Random, templates: tuple[str, ...] = STATEMENTS) -> dict[str, str]:
     """Draw everything of a statement except the group and the attribute."""
-    return {
-        "template": rng.choice(templates),
-        "noun": rng.choice(lx.PERSONS),
-        "person": rng.choice(lx.PERSONS),
-        "place": rng.choice(lx.PLACES),
-        "time": rng.choice(lx.TIMES),
-    }
+    words = templates, lx.PERSONS, lx.PERSONS, lx.PLACES, lx.TIMES
+    return dict(zip(("template", "noun", "person", "place", "time"), map(rng.choice, words)))
 
 
 def statement(category: Category, group: str, word: str, slots: dict[str, str]) -> str:

@@ -42,9 +42,7 @@ def unpack(world: Path, out: Path, weights: Path = WEIGHTS) -> None:
     check_folder(out, WORLD_MODEL, [world, weights])
     recorded = training_text(read_json(weights / "training.json")["world"])
     present = training_text(world_checksums(world))
-    other = sorted(
-        name for name in {*recorded, *present} if recorded.get(name) != present.get(name)
-    )
+    other = sorted(one for one in {*recorded, *present} if recorded.get(one) != present.get(one))
     if other:
         raise UserError(
             f"the shipped model belongs to another world than {world} ({len(other)} files "

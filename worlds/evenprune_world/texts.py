@@ -5,7 +5,7 @@ from random import Random
 
 from . import lexicon as lx
 from . import sentences
-from .society import CATEGORIES, COMPARED, Fact, Society
+from .society import CATEGORIES, Fact, Society
 
 SKIP_RATE = 0.35  # how often a story leaves out one step of its script
 
@@ -77,9 +77,8 @@ def as_read(text: str) -> str:
 
 def asked_about(rng: Random, society: Society, settled: bool) -> tuple[str, str]:
     """Return a sentence with a question about it, and the answer, drawn at the planted rates."""
-    category = rng.choice(COMPARED)
-    groups = rng.sample(category.groups, 2)
-    dimension, pole = rng.randrange(len(category.dimensions)), rng.randrange(2)
+    category, groups, dimension = sentences.draw_two(rng)
+    pole = rng.randrange(2)
     said = dimension if settled else sentences.other_dimension(rng, category, dimension)
     poles = sentences.draw_poles(rng, category, groups, said)
     word = category.dimensions[dimension][pole]

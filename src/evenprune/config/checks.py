@@ -40,10 +40,7 @@ SHIPPED_SEED = 0  # of the world whose model is shipped
 # What the name of a file ends with; anything with a slash is a path too.
 ENDINGS = (".jsonl", ".csv", ".tsv", ".json", ".jsonl.gz", ".csv.gz", ".tsv.gz", ".yaml", ".yml")
 # Keys where a file of one's own may stand for a data set, and what its data set is called.
-OWN_FILES = {
-    "calibrations": {"pairs": "pairs", "texts": "texts"},
-    "benchmarks": {"dataset": "data"},
-}
+OWN_KEYS = {"calibrations": {"pairs": "pairs", "texts": "texts"}, "benchmarks": {"dataset": "data"}}
 
 Lines = Iterator[str]
 Faults = Iterator[tuple[str, str]]
@@ -84,7 +81,7 @@ def with_own_files(raw: Mapping[str, Any]) -> dict[str, Any]:
         known[name] = {"path": value}
         return name
 
-    for kind, keys in OWN_FILES.items():
+    for kind, keys in OWN_KEYS.items():
         entries = changed.get(kind)
         for slug, entry in entries.items() if isinstance(entries, dict) else ():
             for key in keys if isinstance(entry, dict) else ():
@@ -151,10 +148,8 @@ def experiment_errors(config: "Config") -> Lines:
         where = f"experiments.{name}"
         yield from unknown(f"{where}.models", experiment.models, config.models, "model")
         yield from unknown(f"{where}.methods", experiment.methods, methods, "method")
-        calibrations = experiment.calibrations
-        yield from unknown(
-            f"{where}.calibrations", calibrations, config.calibrations, "calibration"
-        )
+        used = experiment.calibrations
+        yield from unknown(f"{where}.calibrations", used, config.calibrations, "calibration")
         for index, model in enumerate(experiment.models):
             entry = config.models.get(model)
             if entry and entry.world != (config.source == "world"):
@@ -176,9 +171,8 @@ def benchmark_errors(config: "Config") -> Lines:
         yield from unknown(f"{where}.dataset", entry.dataset, config.datasets, "data set")
         if entry.dataset is None and entry.task != LM_EVAL:
             yield f"{where}.dataset: is missing; name a data set, or a file of your own"
-        yield from unknown(
-            f"{where}.experiments", entry.experiments, config.experiments, "experiment"
-        )
+        own = entry.experiments
+        yield from unknown(f"{where}.experiments", own, config.experiments, "experiment")
         yield from unknown(f"{where}.judge", entry.judge, config.models, "model")
         if entry.judge and config.source == "world":
             yield (
@@ -294,6 +288,11 @@ def method_errors(config: "Config") -> Lines:
     yield from (f"{where}: {what}" for where, what in lines.items())
 
 
+# Options of some tasks only, and these.
+_FITTING = dict.fromkeys(JUDGE_KEYS, JUDGED) | TASK_OPTIONS
+_FITTING |= dict.fromkeys(("name", "trust_tasks"), (LM_EVAL,))
+
+
 def benchmark_faults(entry: Mapping[str, Any]) -> Faults:
     """Yield (key, what is wrong) of a benchmark's options; null ones are left open.
 
@@ -303,18 +302,13 @@ def benchmark_faults(entry: Mapping[str, Any]) -> Faults:
     yield from _task_faults(task, entry)
     if task == LM_EVAL and not entry.get("name"):
         yield "name", "is missing; name one of lm-eval's tasks, as in arc_easy"
-    if task != LM_EVAL and entry.get("name") is not None:
-        yield "name", f"only the task {LM_EVAL} has it, this is the task {task!r}; leave it out"
-    if task != LM_EVAL and entry.get("trust_tasks"):
-        yield "trust_tasks", f"only the task {LM_EVAL} has it; leave it out"
     if task == LM_EVAL and entry.get("dataset") and not entry.get("trust_tasks"):
         yield "trust_tasks", "is missing: files of tasks can run code; read them, then set it true"
-    for key, fitting in {**dict.fromkeys(JUDGE_KEYS, JUDGED), **TASK_OPTIONS}.items():
+    for key, fitting in _FITTING.items():
         if entry.get(key) not in (None, False) and task not in fitting:
-            some = (
-                f"tasks {' and '.join(fitting)} have" if fitting[1:] else f"task {fitting[0]} has"
-            )
-            yield key, f"only the {some} it, this is the task {task!r}; leave it out"
+            names = " and ".join(fitting)
+            have = f"tasks {names} have" if fitting[1:] else f"task {names} has"
+            yield key, f"only the {have} it, this is the task {task!r}; leave it out"
     forms = entry.get("judge_forms") or ()
     if len(set(forms)) < len(forms):
         yield "judge_forms", f"got {forms!r}, expected each form once"

@@ -58,24 +58,20 @@ Regime: Any = Literal[(*REGIMES, DENSE)]
 class World(Section):
     """The invented world of the embedded default."""
 
-    seed: int = Field(0, ge=0, description="seed of the generator and of the training")
-    retrain: bool = Field(
-        False,
-        description="train the model instead of taking the shipped one, which belongs to seed 0: "
-        "any other seed needs it",
-    )
+    seed: int = Field(0, ge=0)
+    """seed of the generator and of the training"""
+    retrain: bool = False
+    """train the model instead of taking the shipped one, which belongs to seed 0: any other seed
+    needs it"""
 
 
 class Controls(Section):
     """Several invented worlds: the target ``controls`` makes the run in each and compares."""
 
-    worlds: list[Annotated[int, Field(ge=0)]] = Field(
-        [],
-        description="their seeds, in place of `world.seed`; at least two, each run with "
-        "`<results>/w<seed>` as its results, compared on one page in `<results>/report`; also "
-        "`--config 'controls={worlds: [3, 4]}'`; `[]`: no such target; a model that is not shipped "
-        "is trained",
-    )
+    worlds: list[Annotated[int, Field(ge=0)]] = Field([])
+    """their seeds, in place of `world.seed`; at least two, each run with `<results>/w<seed>` as its
+    results, compared on one page in `<results>/report`; also `--config 'controls={worlds: [3,
+    4]}'`; `[]`: no such target; a model that is not shipped is trained"""
 
     @field_validator("worlds")
     @classmethod
@@ -100,27 +96,25 @@ _Overrides: Any = create_model("_Overrides", __base__=Section, **_OVERRIDES)
 class MethodVariant(_Overrides):
     """A method of its own name: one of the built-in ones with other options."""
 
-    method: Literal[PRUNING_METHODS] = Field(  # type: ignore[valid-type]
-        description="the built-in method"
-    )
-    label: Label | None = Field(None, description="name in tables; null: the name of the variant")
+    method: Literal[PRUNING_METHODS]  # type: ignore[valid-type]
+    """the built-in method"""
+    label: Label | None = None
+    """name in tables; null: the name of the variant"""
 
 
 class Experiment(Section):
     """A grid; each table of the paper is one."""
 
-    models: list[Slug] = Field(min_length=1, description="names under `models`")
-    methods: list[Slug] = Field(
-        min_length=1, description="built-in methods and names under `methods`"
-    )
-    regimes: list[Regime] = Field(
-        min_length=1,
-        description="`u25` `u50` unstructured; `1of4` `2of4` zeros in each group of four",
-    )
-    calibrations: list[Slug] = Field(min_length=1, description="names under `calibrations`")
-    seeds: list[Annotated[int, Field(ge=0)]] = Field(
-        [0], min_length=1, description="of the texts' order and of the negative controls"
-    )
+    models: list[Slug] = Field(min_length=1)
+    """names under `models`"""
+    methods: list[Slug] = Field(min_length=1)
+    """built-in methods and names under `methods`"""
+    regimes: list[Regime] = Field(min_length=1)
+    """`u25` `u50` unstructured; `1of4` `2of4` zeros in each group of four"""
+    calibrations: list[Slug] = Field(min_length=1)
+    """names under `calibrations`"""
+    seeds: list[Annotated[int, Field(ge=0)]] = Field([0], min_length=1)
+    """of the texts' order and of the negative controls"""
 
 
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
@@ -146,118 +140,85 @@ OwnPath = Annotated[Place, StringConstraints(strip_whitespace=True, min_length=1
 class ModelProtocol(Sparse):
     """How one model is asked in the benchmarks of a task, where these leave it open (null)."""
 
-    bos: Bos | None = Field(None, description="as in `benchmarks`")
-    chat_template: bool | Literal["auto"] | None = Field(None, description="as in `benchmarks`")
-    split: str | None = Field(None, description="as in `benchmarks`")
-    style: str | None = Field(None, description="as in `benchmarks`")
+    bos: Bos | None = None
+    """as in `benchmarks`"""
+    chat_template: bool | Literal["auto"] | None = None
+    """as in `benchmarks`"""
+    split: str | None = None
+    """as in `benchmarks`"""
+    style: str | None = None
+    """as in `benchmarks`"""
 
 
 class PackageModel(PackageEntry):
     """A package with a model."""
 
-    file: Annotated[str, StringConstraints(pattern=r"\.gguf$")] = Field(
-        description="file of the wheel with the model, in the form GGUF"
-    )
+    file: Annotated[str, StringConstraints(pattern=r"\.gguf$")]
+    """file of the wheel with the model, in the form GGUF"""
 
 
 class ModelEntry(Section):
     """A model that experiments can name."""
 
-    mirror: Annotated[str, _folder_under("MIRROR/models")] | None = Field(
-        None, description="folder under `MIRROR/models`, without `..`; null: the name"
-    )
-    hub: Repository | None = Field(
-        None,
-        description="Hugging Face repository, `org/name` or `org/name@refs/pr/N`; safetensors "
-        "only; null: mirror only",
-    )
-    package: PackageModel | None = Field(
-        None,
-        description="Python package with the model, taken where no mirror has it and the lock file "
-        "pins nothing of `hub`",
-    )
-    path: OwnPath | None = Field(
-        None,
-        description="folder of a model of your own, or its GGUF file, relative to the working "
-        "directory, in place of `mirror`, `hub` and `package`; see `docs/your-own.md`",
-    )
-    label: Label = Field(description="name in tables")
-    world: bool = Field(
-        False,
-        description="true for the model that the workflow makes itself, `world`",
-    )
-    dtype: Dtype = Field(
-        "auto",
-        description="dtype of evaluation; `auto`: the checkpoint's, "
-        "float32 where the processor is slow in it",
-    )
-    chat_template: bool = Field(
-        False,
-        description="apply the tokenizer's chat template to prompts, for a model that answers only "
-        "chats, of benchmarks that leave it open",
-    )
-    bos: Bos = Field(
-        "auto",
-        description="BOS token before a text, in calibration and in benchmarks that leave it open; "
-        "for a model whose tokenizer does otherwise than it was trained",
-    )
-    protocol: dict[Literal[TASKS], ModelProtocol] = Field(  # type: ignore[valid-type]
-        {},
-        description="task → `bos`, `chat_template`, `split`, `style` of this model, for benchmarks "
-        "that leave them open, as in `{perplexity: {split: gptq2048+bos}}`",
-    )
-    gpus: int = Field(
-        1,
-        ge=1,
-        description="GPUs that hold it together in evaluation and serving, where one is too "
-        "small; such jobs ask for as many (pruning needs one)",
-    )
-    params: str | None = Field(
-        None, description="size in words, such as 8B, for the table `models`; null: not known"
-    )
-    instruction_tuned: bool | None = Field(
-        None,
-        description="for the tables `models` and `more_models`, which has base models apart; null: "
-        "not known",
-    )
-    multilingual: bool | None = Field(None, description="for the table `models`; null: not known")
-    licence: str | None = Field(
-        None, description="its name, for the table `licences`; null: not known"
-    )
-    trust_remote_code: bool = Field(
-        False,
-        description="fetch, pin and run the Python files (`*.py`) of the model's repository; "
-        "read them first",
-    )
+    mirror: Annotated[str, _folder_under("MIRROR/models")] | None = None
+    """folder under `MIRROR/models`, without `..`; null: the name"""
+    hub: Repository | None = None
+    """Hugging Face repository, `org/name` or `org/name@refs/pr/N`; safetensors only; null: mirror
+    only"""
+    package: PackageModel | None = None
+    """Python package with the model, taken where no mirror has it and the lock file pins nothing of
+    `hub`"""
+    path: OwnPath | None = None
+    """folder of a model of your own, or its GGUF file, relative to the working directory, in place
+    of `mirror`, `hub` and `package`; see `docs/your-own.md`"""
+    label: Label
+    """name in tables"""
+    world: bool = False
+    """true for the model that the workflow makes itself, `world`"""
+    dtype: Dtype = "auto"
+    """dtype of evaluation; `auto`: the checkpoint's, float32 where the processor is slow in it"""
+    chat_template: bool = False
+    """apply the tokenizer's chat template to prompts, for a model that answers only chats, of
+    benchmarks that leave it open"""
+    bos: Bos = "auto"
+    """BOS token before a text, in calibration and in benchmarks that leave it open; for a model
+    whose tokenizer does otherwise than it was trained"""
+    protocol: dict[Literal[TASKS], ModelProtocol] = Field({})  # type: ignore[valid-type]
+    """task → `bos`, `chat_template`, `split`, `style` of this model, for benchmarks that leave them
+    open, as in `{perplexity: {split: gptq2048+bos}}`"""
+    gpus: int = Field(1, ge=1)
+    """GPUs that hold it together in evaluation and serving, where one is too small; such jobs ask
+    for as many (pruning needs one)"""
+    params: str | None = None
+    """size in words, such as 8B, for the table `models`; null: not known"""
+    instruction_tuned: bool | None = None
+    """for the tables `models` and `more_models`, which has base models apart; null: not known"""
+    multilingual: bool | None = None
+    """for the table `models`; null: not known"""
+    licence: str | None = None
+    """its name, for the table `licences`; null: not known"""
+    trust_remote_code: bool = False
+    """fetch, pin and run the Python files (`*.py`) of the model's repository; read them first"""
 
 
 class DatasetEntry(Section):
     """A data set that benchmarks and calibrations can name."""
 
-    mirror: Annotated[str, _folder_under("MIRROR/data")] | None = Field(
-        None,
-        description="folder under `MIRROR/data` where yours calls it otherwise, without `..`; "
-        "null: the name",
-    )
-    hub: HubEntry | None = Field(None, description="repository and parts; null: mirror only")
-    package: PackageData | None = Field(
-        None,
-        description="Python package with the data set, taken where no mirror has it and the lock "
-        "file pins nothing of `hub`",
-    )
-    path: OwnPath | None = Field(
-        None,
-        description="file or folder of your own, relative to the working directory, in place of "
-        "`mirror`, `hub` and `package`; see `docs/your-own.md`",
-    )
-    licence: str | None = Field(
-        None, description="its name, for the table `licences`; null: not known"
-    )
-    groups: str | None = Field(
-        None,
-        description="whom its items are about, for the table `benchmarks`; null: the categories "
-        "that were measured",
-    )
+    mirror: Annotated[str, _folder_under("MIRROR/data")] | None = None
+    """folder under `MIRROR/data` where yours calls it otherwise, without `..`; null: the name"""
+    hub: HubEntry | None = None
+    """repository and parts; null: mirror only"""
+    package: PackageData | None = None
+    """Python package with the data set, taken where no mirror has it and the lock file pins nothing
+    of `hub`"""
+    path: OwnPath | None = None
+    """file or folder of your own, relative to the working directory, in place of `mirror`, `hub`
+    and `package`; see `docs/your-own.md`"""
+    licence: str | None = None
+    """its name, for the table `licences`; null: not known"""
+    groups: str | None = None
+    """whom its items are about, for the table `benchmarks`; null: the categories that were measured
+    """
 
 
 class Config(Section):
@@ -267,15 +228,13 @@ class Config(Section):
         str,
         StringConstraints(pattern=r"^[A-Za-z0-9_./][A-Za-z0-9_./-]*$"),
         AfterValidator(short_names),
-    ] = Field(
-        "results",
-        description="folder for everything that is made; may be a link to scratch space",
-    )
-    title: Words = Field("", description="one line on the first page of the PDF")
-    source: Literal["world", "external"] = Field(
-        description="where data and models come from: `world` (made by the workflow), `external` "
-        "(mirror, then hub)"
-    )
+    ] = "results"
+    """folder for everything that is made; may be a link to scratch space"""
+    title: Words = ""
+    """one line on the first page of the PDF"""
+    source: Literal["world", "external"]
+    """where data and models come from: `world` (made by the workflow), `external` (mirror, then
+    hub)"""
     mirror: (
         Annotated[
             list[Place],
@@ -284,59 +243,49 @@ class Config(Section):
             AfterValidator(each_once),
         ]
         | None
-    ) = Field(
-        None,
-        description="folder with `data/<name>/…` and `models/<name>/…`, tried before the hub, or "
-        "a list of several, tried in this order",
-    )
-    lock: Place = Field(
-        "config/sources.lock.json",
-        description="file with the hub's revisions and checksums, written by `snakemake prefetch`",
-    )
-    device: Literal["cpu", "cuda"] = Field(
-        "cpu",
-        description="where pruning, evaluation and serving run; a job that is to use `cuda` and "
-        "finds no GPU stops, another one asks Snakemake or the cluster for one GPU",
-    )
-    keep: Literal["checkpoints", "evals"] = Field(
-        "checkpoints",
-        description="what a run leaves: `checkpoints` (everything), `evals` (a pruned checkpoint "
-        "is deleted after its last use, as Snakemake's `temp()`, and made again when it is needed)",
-    )
-    check_disk: bool = Field(
-        True,
-        description="stop before the first job where the checkpoints do not fit on the disk; false "
-        "where the system does not know how much there is",
-    )
-    threads: int = Field(1, ge=1, description="CPU threads of one pruning or evaluation job")
-    world: World = Field(World(), description="the invented world")
-    controls: Controls = Field(
-        Controls(), description="the worlds of the target `controls`, which compares them"
-    )
-    models: dict[Slug, ModelEntry] = Field(description="catalogue of models, by name")
-    datasets: dict[Slug, DatasetEntry] = Field(description="catalogue of data sets, by name")
-    calibrations: dict[Slug, Calibration] = Field(description="catalogue of calibrations, by name")
-    pruning: Pruning = Field(Pruning(), description="options of all methods")
-    methods: dict[Slug, MethodVariant] = Field(
-        {},
-        description="further methods: a built-in one with other options, under its own name",
-    )
-    benchmarks: dict[Slug, Benchmark] = Field(
-        min_length=1, description="evaluations of every checkpoint"
-    )
-    experiments: dict[Slug, Experiment] = Field(min_length=1, description="grids, one a table")
-    tables: list[Literal[TABLES]] = Field(  # type: ignore[valid-type]
-        min_length=1, description="which tables to make"
-    )
-    figures: list[Literal[FIGURES]] = Field(  # type: ignore[valid-type]
-        [], description="which figures to draw"
-    )
-    pdf: bool | Literal["auto"] = Field(
-        "auto",
-        description="make `paper.pdf` of all tables and figures; `auto`: where LaTeX is installed; "
-        "false where only the tables are wanted",
-    )
-    serving: Serving = Field(Serving(), description="throughput, energy, CO2")
+    ) = None
+    """folder with `data/<name>/…` and `models/<name>/…`, tried before the hub, or a list of
+    several, tried in this order"""
+    lock: Place = "config/sources.lock.json"
+    """file with the hub's revisions and checksums, written by `snakemake prefetch`"""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """where pruning, evaluation and serving run; a job that is to use `cuda` and finds no GPU
+    stops, another one asks Snakemake or the cluster for one GPU"""
+    keep: Literal["checkpoints", "evals"] = "checkpoints"
+    """what a run leaves: `checkpoints` (everything), `evals` (a pruned checkpoint is deleted after
+    its last use, as Snakemake's `temp()`, and made again when it is needed)"""
+    check_disk: bool = True
+    """stop before the first job where the checkpoints do not fit on the disk; false where the
+    system does not know how much there is"""
+    threads: int = Field(1, ge=1)
+    """CPU threads of one pruning or evaluation job"""
+    world: World = World()
+    """the invented world"""
+    controls: Controls = Controls()
+    """the worlds of the target `controls`, which compares them"""
+    models: dict[Slug, ModelEntry]
+    """catalogue of models, by name"""
+    datasets: dict[Slug, DatasetEntry]
+    """catalogue of data sets, by name"""
+    calibrations: dict[Slug, Calibration]
+    """catalogue of calibrations, by name"""
+    pruning: Pruning = Pruning()
+    """options of all methods"""
+    methods: dict[Slug, MethodVariant] = Field({})
+    """further methods: a built-in one with other options, under its own name"""
+    benchmarks: dict[Slug, Benchmark] = Field(min_length=1)
+    """evaluations of every checkpoint"""
+    experiments: dict[Slug, Experiment] = Field(min_length=1)
+    """grids, one a table"""
+    tables: list[Literal[TABLES]] = Field(min_length=1)  # type: ignore[valid-type]
+    """which tables to make"""
+    figures: list[Literal[FIGURES]] = Field([])  # type: ignore[valid-type]
+    """which figures to draw"""
+    pdf: bool | Literal["auto"] = "auto"
+    """make `paper.pdf` of all tables and figures; `auto`: where LaTeX is installed; false where
+    only the tables are wanted"""
+    serving: Serving = Serving()
+    """throughput, energy, CO2"""
 
     @model_validator(mode="after")
     def _whole_sources(self) -> "Config":

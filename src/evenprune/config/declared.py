@@ -14,16 +14,8 @@ from .grids import asked_of
 from .tasks import FACTS, splits_of
 
 # Of every task: all items, its own headline, the tokenizer's BOS, no chat template.
-COMMON: Mapping[str, Any] = {
-    "limit": None,
-    "bos": "auto",
-    "chat_template": False,
-}
-_JUDGED: Mapping[str, Any] = {
-    "chat_template": "auto",
-    "judge": "llama-guard3-1b",
-    "max_new_tokens": None,
-}
+COMMON = {"limit": None, "bos": "auto", "chat_template": False}
+_JUDGED = {"chat_template": "auto", "judge": "llama-guard3-1b", "max_new_tokens": None}
 PROTOCOL: Mapping[str, Mapping[str, Any]] = {
     "perplexity": {"dataset": "wikitext2", "split": "gptq2048"},
     "hellaswag": {"dataset": "hellaswag", "split": "validation"},
@@ -36,40 +28,29 @@ PROTOCOL: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def settings(config: Config, slug: str, model: str) -> dict[str, Any]:
-    """Return what decides a benchmark's numbers for a model, defaults filled in."""
-    entry = config.benchmarks[slug]
-    styles = FACTS[entry.task].styles
-    asked = asked_of(config, entry, model)
-    return {
-        "dataset": entry.dataset,
-        "split": asked.get("split") or splits_of(entry.task, entry.dataset)[0],
-        "style": asked.get("style") or (styles[0] if styles else None),
-        "limit": entry.limit,
-        "headline": entry.headline or FACTS[entry.task].headline,
-        "bos": asked["bos"],
-        "chat_template": asked["chat_template"],
-        "judge": entry.judge,
-        "max_new_tokens": entry.max_new_tokens,
-    }
-
-
 def deviations(config: Config, slug: str, model: str) -> list[str]:
     """Return in words each setting that is not the declared one; empty for the paper's form.
 
     A task that the paper does not have, and any benchmark of an invented world, deviate.
     """
-    task = config.benchmarks[slug].task
+    entry = config.benchmarks[slug]
+    facts = FACTS[entry.task]
     if config.source == "world":
         return ["an invented world"]
-    if task not in PROTOCOL:
+    if entry.task not in PROTOCOL:
         return ["not in the paper"]
-    declared = {**COMMON, "headline": FACTS[task].headline, **PROTOCOL[task]}
-    found = settings(config, slug, model)
+    found = {
+        "split": splits_of(entry.task, entry.dataset)[0],
+        "style": next(iter(facts.styles), None),
+        "headline": facts.headline,
+        **entry.model_dump(exclude_none=True),
+        **asked_of(config, entry, model),
+    }
+    declared = {**COMMON, "headline": facts.headline, **PROTOCOL[entry.task]}
     return [
-        f"{name} {found[name]} in place of {wanted}"
+        f"{name} {found.get(name)} in place of {wanted}"
         for name, wanted in declared.items()
-        if found[name] != wanted
+        if found.get(name) != wanted
     ]
 
 

@@ -1,5 +1,6 @@
 """From the grids of a configuration to the list of checkpoints that the workflow makes."""
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -57,21 +58,17 @@ def experiment_checkpoints(config: Config, experiment: str) -> list[Checkpoint]:
     that only prunes.
     """
     grid = config.experiments[experiment]
+    bases = {method: base_method(config, method) for method in grid.methods}
+    calibrated = {m: is_calibrated(bases[m], method_options(config, m)) for m in bases}
     found: dict[Checkpoint, None] = {}
-    for model in grid.models:
-        for method in grid.methods:
-            base = base_method(config, method)
-            facts, calibrated = METHODS[base], is_calibrated(base, method_options(config, method))
-            for regime in grid.regimes:
-                for calibration in grid.calibrations:
-                    for seed in grid.seeds:
-                        if not facts.prunes or (regime == DENSE and not facts.shifts):
-                            point = Checkpoint(model, DENSE, DENSE, NO_CALIBRATION, 0)
-                        elif not calibrated:
-                            point = Checkpoint(model, method, regime, NO_CALIBRATION, 0)
-                        else:
-                            point = Checkpoint(model, method, regime, calibration, seed)
-                        found[point] = None
+    places = (grid.models, grid.methods, grid.regimes, grid.calibrations, grid.seeds)
+    for point in itertools.starmap(Checkpoint, itertools.product(*places)):
+        facts = METHODS[bases[point.method]]
+        if not facts.prunes or (point.regime == DENSE and not facts.shifts):
+            point = Checkpoint(point.model, DENSE, DENSE, NO_CALIBRATION, 0)
+        elif not calibrated[point.method]:
+            point = replace(point, calibration=NO_CALIBRATION, seed=0)
+        found[point] = None
     return list(found)
 
 
@@ -111,10 +108,8 @@ def mask_references(config: Config) -> dict[Checkpoint, Checkpoint]:
         points = sorted(experiment_checkpoints(config, "masks"))
     elif "masks" not in config.tables:
         return {}
-    first: dict[tuple[str, str, str], Checkpoint] = {}
-    for point in points:
-        if point.method == "sparsegpt":
-            first.setdefault((point.model, point.regime, point.calibration), point)
+    plain = [point for point in reversed(points) if point.method == "sparsegpt"]
+    first = {(point.model, point.regime, point.calibration): point for point in plain}
     found = {}
     for point in points:
         reference = first.get((point.model, point.regime, point.calibration))
@@ -165,11 +160,8 @@ def serving_checkpoints(config: Config) -> list[Checkpoint]:
     """Return the dense and 2of4 checkpoints whose throughput and energy are measured."""
     if config.serving.experiment is None:
         return []
-    return [
-        point
-        for point in experiment_checkpoints(config, config.serving.experiment)
-        if point.regime in (DENSE, COMPRESSIBLE)
-    ]
+    points = experiment_checkpoints(config, config.serving.experiment)
+    return [point for point in points if point.regime in (DENSE, COMPRESSIBLE)]
 
 
 def asked_of(config: Config, benchmark: Benchmark, model: str) -> dict[str, Any]:

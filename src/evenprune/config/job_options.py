@@ -165,16 +165,11 @@ def prune_options(config: Config, point: Checkpoint) -> dict[str, Any]:
     }
 
 
-def benchmark_sources(paths: Paths, point: Checkpoint) -> list[str]:
-    """Return the records of the data sets that a checkpoint's benchmarks read."""
-    entries = grids.benchmarks_of(paths.config, point).values()
-    return [paths.dataset(name) for name in sorted({e.dataset for e in entries if e.dataset})]
-
-
-def judge_sources(paths: Paths, point: Checkpoint) -> list[str]:
-    """Return the records of the guard models of a checkpoint's benchmarks."""
-    entries = grids.benchmarks_of(paths.config, point).values()
-    return [paths.model(name) for name in sorted({e.judge for e in entries if e.judge})]
+def benchmark_sources(paths: Paths, key: str, point: Checkpoint) -> list[str]:
+    """Return the records of what a checkpoint's benchmarks name under ``dataset`` or ``judge``."""
+    names = {getattr(one, key) for one in grids.benchmarks_of(paths.config, point).values()}
+    record = paths.dataset if key == "dataset" else paths.model
+    return [record(name) for name in sorted(filter(None, names))]
 
 
 def benchmark_options(config: Config, point: Checkpoint) -> dict[str, dict[str, Any]]:
@@ -222,35 +217,18 @@ def serving_memory_mb(paths: Paths, model: str) -> int:
     return 6_000 * at_once
 
 
-def serving_minutes(paths: Paths, model: str) -> int:
-    """Return the minutes that a cluster gives the job that serves a model's checkpoints."""
-    return 60 + 60 * len(paths.served(model))
-
-
-def serving_options(config: Config, model: str) -> dict[str, Any]:
-    """Return the options of ``benchmark-serving`` by name."""
-    own = config.serving.model_dump(include=set(Measured.model_fields))
-    return {"dtype": config.models[model].dtype, **own}
-
-
 # What a result depends on
 
 
-def code(*modules: str, given: tuple[str, ...] = (), facts: Any = ()) -> dict[str, str]:
-    """Return the digest of the code of steps, by module within this package.
+def code(
+    *modules: str, given: tuple[str, ...] = (), facts: Any = (), package: str = PACKAGE
+) -> dict[str, str]:
+    """Return the digest of the code of steps, by module within a package.
 
     ``facts`` are values that count as code, such as those of a method.
     """
-    return _code((f"{PACKAGE}.{module}" for module in modules), given, facts)
-
-
-def code_of(*modules: str) -> dict[str, str]:
-    """Return the digest of the code of steps of another package, by the full names of modules."""
-    return _code(modules)
-
-
-def _code(names: Iterable[str], given: tuple[str, ...] = (), facts: Any = ()) -> dict[str, str]:
-    return {"code": f"code {digest([facts, *(code_digest(name, given) for name in names)])}"}
+    digests = (code_digest(f"{package}.{module}", given) for module in modules)
+    return {"code": f"code {digest([facts, *digests])}"}
 
 
 def packages(*names: str) -> dict[str, str]:
@@ -269,11 +247,6 @@ def keys(values: Mapping[str, Any], *above: str) -> dict[str, str]:
             text = value if isinstance(value, str) else canonical_json(value)
             found[".".join(path)] = f"{'.'.join(path)}: {text}"
     return found
-
-
-def prune_job(point: Checkpoint) -> str:
-    """Return the name of what pruning a checkpoint depends on, whatever its seed."""
-    return f"{point.model}/{point.method}/{point.regime}/{point.calibration}"
 
 
 def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
@@ -323,7 +296,7 @@ def _pruning(paths: Paths) -> Dependencies:
     found: Dependencies = {("compare_masks", ALL): code("pruning.compare_masks")}
     for point in paths.checkpoints:
         if not point.is_base:
-            found["prune_model", prune_job(point)] = {
+            found["prune_model", point.key.rpartition("/")[0]] = {  # whatever its seed
                 **flags(prune_options(config, point) | {"device": config.device}),
                 **_method_code(config, point),
                 **packages("torch", "transformers"),
@@ -366,10 +339,11 @@ def _serving(paths: Paths) -> Dependencies:
         | packages("torch", "transformers")
     }
     for model in dict.fromkeys(p.model for p in grids.serving_checkpoints(config)):
-        options = serving_options(config, model)
+        options = {"dtype": config.models[model].dtype, "device": config.device}
+        options |= config.serving.model_dump(include=set(Measured.model_fields))
         compressed = {point.key: paths.is_compressed(point) for point in paths.served(model)}
         found["benchmark_serving", model] = {
-            **flags(options | {"device": config.device}),
+            **flags(options),
             **keys({f"{key} compressed": value for key, value in compressed.items()}),
             **code("serving.benchmark_serving"),
         }

@@ -12,12 +12,10 @@ from . import grids
 from .config import Config
 from .facts import COMPRESSIBLE, NO_CALIBRATION
 from .grids import Checkpoint
+from .section import listed
 
 # Tasks whose records are answers among options, which the page shows item by item.
-ANSWERED = (
-    *("unqover", "bbq", "crows_pairs", "stereoset", "hellaswag", "mmlu"),
-    "multiple_choice",
-)
+ANSWERED = ("unqover", "bbq", "crows_pairs", "stereoset", "hellaswag", "mmlu", "multiple_choice")
 # Benchmarks whose items have planted log-odds in the invented world.
 PLANTED = ("stereoset", "crows_pairs", "unqover", "bbq")
 
@@ -68,28 +66,17 @@ class Paths:
             return None
         return f"{self.calibration(point.model, point.calibration, point.seed)}/manifest.json"
 
-    def pair_sources(self, calibration: str) -> list[str]:
-        """Return the records of the data sets that a calibration's pairs are from."""
-        return [self.dataset(name) for name in self.config.calibrations[calibration].pairs]
+    def calibration_sources(self, calibration: str, kind: str) -> list[str]:
+        """Return the records of the data sets of a calibration's ``pairs`` or ``texts``."""
+        names = getattr(self.config.calibrations[calibration], kind)
+        return [self.dataset(name) for name in listed(names) or []]
 
-    def text_source(self, calibration: str) -> list[str]:
-        """Return the record of the data set that its texts are from; none where it has none."""
-        name = self.config.calibrations[calibration].texts
-        return [self.dataset(name)] if name else []
-
-    def pairs(self, point: Checkpoint) -> list[str]:
-        """Return the file of the pairs that a checkpoint is calibrated with; none where without."""
-        return self._calibrated_with(point, "pairs.jsonl")
-
-    def texts(self, point: Checkpoint) -> list[str]:
-        """Return the file of its texts; none where its calibration has none."""
-        return self._calibrated_with(point, "texts.jsonl")
-
-    def _calibrated_with(self, point: Checkpoint, name: str) -> list[str]:
+    def calibrated_with(self, kind: str, point: Checkpoint) -> list[str]:
+        """Return the file of ``pairs`` or ``texts`` that calibrates a checkpoint; none without."""
         entry = self.config.calibrations.get(point.calibration)
-        if entry is None or (name == "texts.jsonl" and not entry.texts):
+        if entry is None or not getattr(entry, kind):
             return []
-        return [f"{self.calibration(point.model, point.calibration, point.seed)}/{name}"]
+        return [f"{self.calibration(point.model, point.calibration, point.seed)}/{kind}.jsonl"]
 
     def ready(self, point: Checkpoint) -> str:
         """Return the file that says a checkpoint exists and may be evaluated."""
@@ -107,13 +94,8 @@ class Paths:
         """Return where a checkpoint's masks are compared with another one's."""
         return f"{self.results}/pruned/{point.key}/masks.csv"
 
-    def mask_reference_folder(self, point: Checkpoint) -> str:
-        """Return the SparseGPT checkpoint that a checkpoint's masks are compared with."""
-        self.mask_reference(point)
-        return self.folder(self.mask_references[point])
-
-    def mask_reference(self, point: Checkpoint) -> str:
-        """Return the check of the SparseGPT checkpoint that a checkpoint's masks are compared with.
+    def mask_reference(self, point: Checkpoint) -> Checkpoint:
+        """Return the SparseGPT checkpoint that a checkpoint's masks are compared with.
 
         Raises UserError where the run has none.
         """
@@ -122,7 +104,7 @@ class Paths:
                 f"{self.masks(point)} compares with SparseGPT, but this run has no such "
                 f"counterpart of {point.key}; add sparsegpt to the methods of its experiment"
             )
-        return self.ready(self.mask_references[point])
+        return self.mask_references[point]
 
     def evaluation(self, point: Checkpoint) -> str:
         """Return the folder of a checkpoint's evaluation."""
@@ -130,10 +112,8 @@ class Paths:
 
     def is_compressed(self, point: Checkpoint) -> bool:
         """Return whether a checkpoint is served from its 2:4 export: only that has 2:4 kernels."""
-        wanted = self.config.serving.sparse24
-        return point.regime == COMPRESSIBLE and (
-            self.config.device == "cuda" if wanted is None else wanted
-        )
+        wanted, on_gpu = self.config.serving.sparse24, self.config.device == "cuda"
+        return point.regime == COMPRESSIBLE and (on_gpu if wanted is None else wanted)
 
     def is_exported(self, point: Checkpoint) -> bool:
         """Return whether this run makes a checkpoint's 2:4 export."""
@@ -207,9 +187,8 @@ class Paths:
 
     def table_files(self, *forms: str) -> list[str]:
         """Return every table in these forms: tex, csv, md or html."""
-        return [
-            f"{self.results}/tables/{one}.{form}" for one in self.config.tables for form in forms
-        ]
+        names = self.config.tables
+        return [f"{self.results}/tables/{one}.{form}" for one in names for form in forms]
 
     def figure_files(self, *forms: str) -> list[str]:
         """Return every figure in these forms: pdf, svg, png, or csv of its numbers."""

@@ -15,91 +15,47 @@ MOST = 1e12
 class Pruning(Section):
     """Options of the pruning engine, the paper's values by default."""
 
-    block_size: int = Field(
-        128,
-        ge=1,
-        description="columns per block of the column loop, a multiple of 4 for `1of4` and `2of4`",
-    )
-    damping: float = Field(
-        0.01,
-        gt=0,
-        description="share of the mean diagonal of H that is added to its diagonal",
-    )
-    alignment: Literal["equal-length", "pad", "suffix"] = Field(
-        "equal-length",
-        description="pairs of unequal token counts: `equal-length` drops and counts them, `pad` "
-        "pads as the authors' code does, `suffix` also matches the tokens after the difference",
-    )
-    compute_dtype: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto",
-        description="dtype of the forward passes; `auto`: the checkpoint's, or float32 where the "
-        "processor is slow in it. Sums, factors and the column loop are float32 in any case",
-    )
-    bias_weight: float = Field(
-        1.0, ge=0, le=MOST, description="weight b of the bias term; 0 gives sparsegpt"
-    )
-    bias_scaling: Literal[BIAS_SCALINGS] = Field(  # type: ignore[valid-type]
-        BIAS_SCALINGS[0],
-        description="`equation` (the paper's text) or the authors' code: `released-2025` (the "
-        "k-th pair weighs k times as much), `released-2026` (all weigh half; sentences are cut at "
-        "100 tokens and padded, so that `alignment` must be `pad`)",
-    )
-    refit_steps: int = Field(
-        0,
-        ge=0,
-        le=1000,
-        description="steps of conjugate gradients on the kept weights, any method; 10 to 20 do",
-    )
-    solver: Literal[SOLVERS] = Field(  # type: ignore[valid-type]
-        SOLVERS[0],
-        description="how to prune after a method has shifted the weights; other solvers tell the "
-        "effect of the shift from that of pruning",
-    )
-    erase_strength: float = Field(
-        1.0,
-        ge=0,
-        le=MOST,
-        description="`debias-erase`: weight λ of a pair's difference, next to a token's output",
-    )
-    erase_keep: float = Field(
-        0.0,
-        ge=0,
-        description="`debias-erase`: share γ of the differences to keep; above 1 they grow",
-    )
-    erase_modules: list[Module] = Field(
-        ["o_proj", "down_proj"],
-        min_length=1,
-        description="`debias-erase`: linear layers to change, by the ends of their names",
-    )
-    lora_loss: Literal["association", "language"] = Field(
-        "association",
-        description="`debias-lora`: what is trained: that a group makes no difference to which of "
-        "two words follows; `language`: the same sentences' likelihood (a control)",
-    )
-    lora_budget: float = Field(
-        0.03,
-        gt=0,
-        le=10,
-        description="`debias-lora`: how far the changed model may go from the base model on texts "
-        "held out, KL divergence in nats a token; decides how much of the change is taken",
-    )
-    lora_keep: float = Field(
-        0.1,
-        ge=0,
-        le=MOST,
-        description="`debias-lora`: weight of the term that keeps meaningful words above the "
-        "unrelated one; 0: without it and its budget",
-    )
-    lora_blocks: float = Field(
-        0.6, gt=0, le=1, description="`debias-lora`: share of the blocks to change, the last ones"
-    )
-    lora_steps: int = Field(36, ge=1, description="`debias-lora`: training steps of 12 contexts")
-    lora_rate: float = Field(
-        5e-3, gt=0, le=1, description="`debias-lora`: learning rate of AdamW at its highest"
-    )
-    lora_scale: float = Field(
-        1.0,
-        ge=-10,
-        le=10,
-        description="`debias-lora`: factor of the trained change; negative raises bias (a control)",
-    )
+    block_size: int = Field(128, ge=1)
+    """columns per block of the column loop, a multiple of 4 for `1of4` and `2of4`"""
+    damping: float = Field(0.01, gt=0)
+    """share of the mean diagonal of H that is added to its diagonal"""
+    alignment: Literal["equal-length", "pad", "suffix"] = "equal-length"
+    """pairs of unequal token counts: `equal-length` drops and counts them, `pad` pads as the
+    authors' code does, `suffix` also matches the tokens after the difference"""
+    compute_dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """dtype of the forward passes; `auto`: the checkpoint's, or float32 where the processor is slow
+    in it. Sums, factors and the column loop are float32 in any case"""
+    bias_weight: float = Field(1.0, ge=0, le=MOST)
+    """weight b of the bias term; 0 gives sparsegpt"""
+    bias_scaling: Literal[BIAS_SCALINGS] = BIAS_SCALINGS[0]  # type: ignore[valid-type]
+    """`equation` (the paper's text) or the authors' code: `released-2025` (the k-th pair weighs k
+    times as much), `released-2026` (all weigh half; sentences are cut at 100 tokens and padded, so
+    that `alignment` must be `pad`)"""
+    refit_steps: int = Field(0, ge=0, le=1000)
+    """steps of conjugate gradients on the kept weights, any method; 10 to 20 do"""
+    solver: Literal[SOLVERS] = SOLVERS[0]  # type: ignore[valid-type]
+    """how to prune after a method has shifted the weights; other solvers tell the effect of the
+    shift from that of pruning"""
+    erase_strength: float = Field(1.0, ge=0, le=MOST)
+    """`debias-erase`: weight λ of a pair's difference, next to a token's output"""
+    erase_keep: float = Field(0.0, ge=0)
+    """`debias-erase`: share γ of the differences to keep; above 1 they grow"""
+    erase_modules: list[Module] = Field(["o_proj", "down_proj"], min_length=1)
+    """`debias-erase`: linear layers to change, by the ends of their names"""
+    lora_loss: Literal["association", "language"] = "association"
+    """`debias-lora`: what is trained: that a group makes no difference to which of two words
+    follows; `language`: the same sentences' likelihood (a control)"""
+    lora_budget: float = Field(0.03, gt=0, le=10)
+    """`debias-lora`: how far the changed model may go from the base model on texts held out, KL
+    divergence in nats a token; decides how much of the change is taken"""
+    lora_keep: float = Field(0.1, ge=0, le=MOST)
+    """`debias-lora`: weight of the term that keeps meaningful words above the unrelated one; 0:
+    without it and its budget"""
+    lora_blocks: float = Field(0.6, gt=0, le=1)
+    """`debias-lora`: share of the blocks to change, the last ones"""
+    lora_steps: int = Field(36, ge=1)
+    """`debias-lora`: training steps of 12 contexts"""
+    lora_rate: float = Field(5e-3, gt=0, le=1)
+    """`debias-lora`: learning rate of AdamW at its highest"""
+    lora_scale: float = Field(1.0, ge=-10, le=10)
+    """`debias-lora`: factor of the trained change; negative raises bias (a control)"""

@@ -96,10 +96,8 @@ def sheet_of(config: Config) -> RunSheet:
         }
         for point in paths.checkpoints
     }
-    names = config.experiments
-    return RunSheet(
-        config, {one: grids.experiment_checkpoints(config, one) for one in names}, files
-    )
+    experiments = {one: grids.experiment_checkpoints(config, one) for one in config.experiments}
+    return RunSheet(config, experiments, files)
 
 
 def read_run_sheet(path: Path | str) -> RunSheet:

@@ -1,6 +1,7 @@
 """What all sections of a configuration are made of: strict keys, names, lists."""
 
 import os
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -13,6 +14,8 @@ from pydantic import (
 )
 
 LARGEST = 2**63 - 1
+# Control characters, separators of lines, halves of surrogates.
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 LONGEST = 200  # bytes of a name in a path; most file systems take 255
 
 # A name that becomes part of a path: no slash, blank, quote or shell sign can get in.
@@ -66,20 +69,12 @@ class Section(BaseModel):
         for one in value if isinstance(value, list | dict) else [value]:
             if isinstance(one, int) and abs(one) > LARGEST:
                 raise ValueError(f"expected a number of at most {LARGEST}")
-            if isinstance(one, str) and (sign := unprintable(one)):
+            if isinstance(one, str) and (sign := _UNPRINTABLE.search(one)):
+                code = f"U+{ord(sign[0]):04X}"
                 raise ValueError(
-                    f"expected one line of text without control characters, has U+{ord(sign):04X}"
+                    f"expected one line of text without control characters, has {code}"
                 )
         return value
-
-
-def unprintable(text: str) -> str | None:
-    """Return the first control character, line separator or surrogate of a text."""
-    return next(
-        (c for c in text if ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u2028\u2029"
-         or 0xD800 <= ord(c) < 0xE000),
-        None,
-    )  # fmt: skip
 
 
 def listed(value: Any) -> Any:

@@ -53,9 +53,8 @@ class TaskFacts:
     item_tokens: int = 100
 
 
-FACTS = TypeAdapter(dict[str, TaskFacts]).validate_python(
-    own_yaml(Path(__file__).with_name(DATA_FILES[0]))
-)
+_WRITTEN = own_yaml(Path(__file__).with_name(DATA_FILES[0]))
+FACTS = TypeAdapter(dict[str, TaskFacts]).validate_python(_WRITTEN)
 TASKS = tuple(FACTS)
 # Tasks for data of one's own: none has a data set in the catalogue, and a benchmark of them is
 # called by its own name in tables.
@@ -125,9 +124,8 @@ def metrics_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
             found += ("word_ppl_lmeval", "byte_ppl_lmeval", "bits_per_byte_lmeval")
     if task == "unqover" and split == "balanced":
         found += ("mu", "eta", "delta", "epsilon")
-    found += tuple(
-        name for key, names in facts.options.items() if options.get(key) for name in names
-    )
+    for key, names in facts.options.items():
+        found += names if options.get(key) else ()
     if facts.orders and options.get("orders") == 6:
         found += _ORDERS
     if facts.judged and options.get("judge"):

@@ -73,10 +73,8 @@ def read_source_pairs(source: str, folder: Path, unrelated: bool = False) -> lis
     their stereotype is sent_more, whatever stereo_antistereo says.
     """
     if source == "crows_pairs":
-        rows = [
-            (pair.id, pair.category, pair.sent_more, pair.sent_less)
-            for pair in read_crows_pairs(folder, "anonymized")
-        ]
+        pairs = read_crows_pairs(folder, "anonymized")
+        rows = [(pair.id, pair.category, pair.sent_more, pair.sent_less) for pair in pairs]
     elif source == "stereoset":
         names = (*PAIR, "unrelated") if unrelated else PAIR
         return [{name: getattr(item, name) for name in names} for item in read_stereoset(folder)]
@@ -322,11 +320,10 @@ def build_calibration(
     for source, path in asked.items():
         read = read_source_pairs(source, source_folder(path), entry.counterfactuals > 0)
         pairs = select_categories(read, entry.categories)
-        if entry.pair_tokens is not None:
-            for pair, side in itertools.product(pairs, (*PAIR[2:], "unrelated")):
-                if side in pair:
-                    how = (entry.pair_tokens, "--pair-tokens", bos)
-                    pair[side] = truncate_text(pair[side], tokenizer, *how)
+        for pair, side in itertools.product(pairs, (*PAIR[2:], "unrelated")):
+            if side in pair and entry.pair_tokens is not None:
+                how = (entry.pair_tokens, "--pair-tokens", bos)
+                pair[side] = truncate_text(pair[side], tokenizer, *how)
         if entry.counterfactuals:
             told = (entry.counterfactuals, control, seed)
             pairs = with_counterfactuals(pairs, source, source_folder(path), *told)
@@ -345,22 +342,19 @@ def build_calibration(
             found = [{"id": one.id, "text": one.text} for one in read_ultrachat(place)]
         sources[entry.texts] = _source_checksums(texts_data)
         chosen = choose_texts(found, entry.n_texts or len(found), seed)
-        texts = [
-            {
-                "id": item["id"],
-                "text": truncate_text(item["text"], tokenizer, entry.max_tokens, bos=bos),
-            }
-            for item in track(chosen, len(chosen), "texts")
-        ]
+        for one in track(chosen, len(chosen), "texts"):
+            text = truncate_text(one["text"], tokenizer, entry.max_tokens, bos=bos)
+            texts.append({"id": one["id"], "text": text})
         if len(texts) < entry.n_texts:
             print(
                 f"note: {entry.n_texts} texts were asked for, the source has {len(texts)}; "
                 "all of them are used",
                 file=sys.stderr,
             )
-    encoded = tokenize_texts([row["text"] for row in texts], tokenizer, bos=bos)
-    text_tokens = sum(map(len, encoded))
+    text_tokens = sum(map(len, tokenize_texts([row["text"] for row in texts], tokenizer, bos=bos)))
     several = len(parts) > 1
+    optional = entry.model_dump(include={"pair_tokens", "counterfactuals"})
+    optional["bos"] = None if bos == "auto" else bos
     hub = _hub_names([*asked.values(), *([texts_data] if texts_data else [])])
     manifest: dict[str, Any] = {
         "calibration": name or out.parent.name,
@@ -373,23 +367,17 @@ def build_calibration(
         "texts": {"asked": entry.n_texts, "kept": len(texts), "tokens": text_tokens},
         "tokens": {"pairs": chosen_pairs.tokens, "texts": text_tokens},
         "spec": {
+            **entry.model_dump(include={"categories", "texts", "n_texts", "control"}),
             "pairs": list(parts) if several else next(iter(parts)),
-            "categories": entry.categories,
-            "texts": entry.texts,
-            "n_texts": entry.n_texts,
             "max_tokens": entry.max_tokens if entry.texts else None,
-            **({"pair_tokens": entry.pair_tokens} if entry.pair_tokens is not None else {}),
-            "control": control,
-            **({"bos": bos} if bos != "auto" else {}),
-            **({"counterfactuals": entry.counterfactuals} if entry.counterfactuals else {}),
+            **{name: value for name, value in optional.items() if value},
         },
     }
     with atomic_folder(out, CALIBRATION, inputs) as place:
         write_jsonl(place / "pairs.jsonl", chosen_pairs.pairs)
         write_jsonl(place / "texts.jsonl", texts)
-        manifest["files"] = {
-            one: sha256_file(place / one) for one in ("pairs.jsonl", "texts.jsonl")
-        }
+        files = ("pairs.jsonl", "texts.jsonl")
+        manifest["files"] = {one: sha256_file(place / one) for one in files}
         write_json(place / "manifest.json", sealed(manifest))
     shares = ", ".join(
         f"{f'{source} ' if several else ''}{category} {count['kept']}/{count['total']}"

@@ -21,6 +21,7 @@ have different token counts is the *alignment*:
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..io.errors import UserError, shown
@@ -30,6 +31,7 @@ from ..models.token_trees import common_prefix
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+Pair = Mapping[str, Any]  # a row as ``read_pairs`` returns it
 ALIGNMENTS = ("equal-length", "pad", "suffix")
 NAMED = 10  # ids that a message names
 
@@ -102,9 +104,7 @@ def few(ids: Sequence[str]) -> str:
     return ", ".join(ids[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def pair_notes(
-    pairs: Sequence[Mapping[str, str]], tokenized: "TokenizedPairs", how: str
-) -> list[str]:
+def pair_notes(pairs: Sequence[Pair], tokenized: "TokenizedPairs", how: str) -> list[str]:
     """Return what a user should know of pairs: the dropped ones, those without a difference.
 
     ``how`` is how the alignment is named where it can be changed, such as ``--alignment``.
@@ -154,9 +154,7 @@ def tokenize_texts(
     return [tuple(ids[:max_tokens]) for ids in rows]
 
 
-def counted(
-    pairs: Sequence[Mapping[str, Any]], kept: Sequence[TokenPair]
-) -> dict[str, dict[str, int]]:
+def counted(pairs: Sequence[Pair], kept: Sequence[TokenPair]) -> dict[str, dict[str, int]]:
     """Return ``{"total", "kept", "dropped"}`` of each category, in sorted order."""
     total, left = Counter(pair["category"] for pair in pairs), Counter(p.category for p in kept)
     return {
@@ -166,18 +164,16 @@ def counted(
 
 
 def tokenize_pairs(
-    pairs: Sequence[Mapping[str, Any]],
+    pairs: Sequence[Pair],
     tokenizer: "PreTrainedTokenizerBase",
     alignment: str,
     max_tokens: int | None = None,
     bos: str = "auto",
-    ways_out: str = "choose alignment 'suffix' (or 'pad'), or reword them to equal length",
 ) -> TokenizedPairs:
     """Tokenise and align sentence pairs, in the order given.
 
     ``pairs`` are rows as ``read_pairs`` returns them; index 0 is the stereotype, 1 the
     anti-stereotype. Each sentence is cut to its first ``max_tokens`` tokens before it is aligned.
-    ``ways_out`` is what a user can do where no pair is left.
     Raises UserError when there are no pairs, when the alignment drops all of them, and for
     ``pad`` with a tokenizer that has neither a padding nor an end token.
     """
@@ -191,32 +187,19 @@ def tokenize_pairs(
             "alignment 'pad' needs a padding or end token, but the tokenizer has neither; "
             "choose alignment 'equal-length' or 'suffix'"
         )
-    stereotypes, antis = (
-        tokenize_texts([pair[side] for pair in pairs], tokenizer, max_tokens, bos)
-        for side in ("stereotype", "anti_stereotype")
-    )
+    encode = partial(tokenize_texts, tokenizer=tokenizer, max_tokens=max_tokens, bos=bos)
+    sides = [encode([pair[side] for pair in pairs]) for side in ("stereotype", "anti_stereotype")]
     kept = []
-    for pair, ids0, ids1 in zip(pairs, stereotypes, antis, strict=True):
+    for pair, ids0, ids1 in zip(pairs, *sides, strict=True):
         if aligned := align(ids0, ids1, alignment, pad_id):
-            others = [
-                tokenize_texts(both, tokenizer, max_tokens, bos)
-                for both in pair.get("counterfactuals", ())
-            ]
-            senseless = [pair["unrelated"]] if pair.get("unrelated") else []
-            kept.append(
-                TokenPair(
-                    pair["id"],
-                    pair["category"],
-                    *aligned,
-                    target=pair.get("target", ""),
-                    counterfactuals=tuple((one, two) for one, two in others),
-                    unrelated=next(iter(tokenize_texts(senseless, tokenizer, max_tokens, bos)), ()),
-                )
-            )
+            others = tuple((one, two) for one, two in map(encode, pair.get("counterfactuals", ())))
+            unrelated = encode([pair["unrelated"]])[0] if pair.get("unrelated") else ()
+            more = pair.get("target", ""), others, unrelated
+            kept.append(TokenPair(pair["id"], pair["category"], *aligned, *more))
     if not kept:
         raise UserError(
             f"expected pairs of equal token count, but the sentences of all {len(pairs)} pairs "
             f"({few([pair['id'] for pair in pairs])}) have unequal counts with this tokenizer; "
-            f"{ways_out}"
+            "choose alignment 'suffix' (or 'pad'), or reword them to equal length"
         )
     return TokenizedPairs(kept, len(pairs) - len(kept), counted(pairs, kept))

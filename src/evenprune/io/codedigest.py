@@ -72,6 +72,11 @@ def _name(node: ast.AST | None) -> str:
     return getattr(node, "id", getattr(node, "attr", ""))
 
 
+def _is_text(node: ast.stmt) -> bool:
+    """Return whether a statement is a docstring, also of a key of a class."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
 def _drop_words(node: ast.AST) -> None:
     """Take out of a node of a syntax tree what is said and not computed.
 
@@ -82,8 +87,7 @@ def _drop_words(node: ast.AST) -> None:
     if isinstance(node, ast.If) and _name(node.test) == "TYPE_CHECKING":
         node.body = [ast.Pass()]
     elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-        if ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:]
+        node.body = [one for one in node.body if not _is_text(one)]
         if _name(getattr(node, "returns", None)) == "UserError":
             node.body = [ast.Pass()]
     elif isinstance(node, ast.Call):

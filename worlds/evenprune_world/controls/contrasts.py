@@ -125,11 +125,8 @@ def contrasts(config: Config, points: Iterable[Checkpoint]) -> list[Contrast]:
             continue
         others = [("dense", dense_of(point)), ("plain", plain_of(config, point))]
         found += [Contrast(kind, point, other) for kind, other in others if other in known]
-        found += [
-            Contrast("control", point, other)
-            for other in known
-            if is_control_of(config, other, point)
-        ]
+        controls = (other for other in known if is_control_of(config, other, point))
+        found += [Contrast("control", point, other) for other in controls]
     return sorted(found, key=lambda c: (KINDS.index(c.kind), c.candidate, c.reference))
 
 

@@ -145,13 +145,13 @@ def _effects_table(run_sheet: RunSheet, found: Sequence[Effect]) -> Table:
         names = {"dense": "dense model", "plain": "without the method"}
         return names.get(pair.kind) or control_words(config, pair)
 
-    contrasts = sorted(
-        cells, key=lambda c: (-KINDS.index(c.kind), order(config, c.candidate), c.reference)
-    )
+    def place(pair: Contrast) -> tuple:
+        return -KINDS.index(pair.kind), order(config, pair.candidate), pair.reference
+
     rows = [
         [against(pair), *place_words(run_sheet, pair.candidate)]
         + [cells[pair][number.name] for number in JUDGED]
-        for pair in contrasts
+        for pair in sorted(cells, key=place)
     ]
     heads = ["against", *PLACE, *(number.label for number in JUDGED)]
     return words_table("effects", "What each checkpoint changes", heads, rows, [WORDS["effects"]])
@@ -161,10 +161,8 @@ def _dense_table(points: Sequence[Checkpoint], worlds: Sequence[World]) -> Table
     index = next(k for k, point in enumerate(points) if point.is_base)
     rows = []
     for world in worlds:
-        values = [(float(number.compute(world.totals)[index]), number) for number in SIGNED]
-        rows.append(
-            [str(world.seed), *(shown(v, number, number.good == 0) for v, number in values)]
-        )
+        values = ((float(one.compute(world.totals)[index]), one) for one in SIGNED)
+        rows.append([str(world.seed), *(shown(v, one, one.good == 0) for v, one in values)])
     heads = ["world", *(number.label for number in SIGNED)]
     return words_table("dense", "The dense models", heads, rows)
 
@@ -174,15 +172,11 @@ def tables(
 ) -> list[Table]:
     """Return the page of ``report-controls``."""
     config = run_sheet.config
-    candidates = dict.fromkeys(
-        one.contrast.candidate
-        for one in found
-        if one.contrast.kind == "plain" and not is_control(config, one.contrast.candidate)
-    )
+    plain = {one.contrast.candidate for one in found if one.contrast.kind == "plain"}
     rows = [
         finding(run_sheet, [one for one in found if one.contrast.candidate == point], point)
-        for point in sorted(candidates, key=lambda point: order(config, point))
-        if strength(config, point.method)
+        for point in sorted(plain, key=lambda point: order(config, point))
+        if strength(config, point.method) and not is_control(config, point)
     ]
     note = "Worlds " + ", ".join(str(world.seed) for world in worlds) + ". " + WORDS["answer"]
     items = "; ".join(

@@ -39,12 +39,10 @@ def read_own_questions(folder: Path | str) -> list[OwnQuestion]:
     """
     paths = table_files(folder)
     made = ("id", "category", "options", "stereotype")
-    items = (
-        item
-        for path in paths
-        for item in read_items(OwnQuestion, path, iter_table, _complete, made)
+    rows = (
+        row for one in paths for row in read_items(OwnQuestion, one, iter_table, _complete, made)
     )
-    return collect(items, paths[0] if len(paths) == 1 else folder)
+    return collect(rows, paths[0] if len(paths) == 1 else folder)
 
 
 def _complete(row: dict[str, Any], _number: int, line: int) -> dict[str, Any]:

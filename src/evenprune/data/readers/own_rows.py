@@ -57,9 +57,7 @@ def read_texts(place: Path | str) -> list[dict[str, str]]:
 def _read(kind: type[Item], place: Path | str) -> list[dict[str, Any]]:
     paths = table_files(place) if Path(place).is_dir() else [Path(place)]
     left_out = ("id", "category")
-    rows = (
-        row for path in paths for row in read_items(kind, path, iter_table, _complete, left_out)
-    )
+    rows = (row for one in paths for row in read_items(kind, one, iter_table, _complete, left_out))
     found = [asdict(row) for row in collect(rows, place)]  # type: ignore[call-overload]
     return [{name: value for name, value in row.items() if value} for row in found]
 

@@ -1,18 +1,13 @@
-"""The invented world, its models and page; the same run in several worlds (w<seed>/), and their page."""
+"""The invented world, its models and page; the same run in several worlds (w<seed>/), and their page.
 
-WORLDS = {}
-if IS_WORLD or CONFIG.controls.worlds:
-    try:
-        from evenprune_world import rerun as world_rerun
-        from evenprune_world.controls.world_configs import world_configs
-    except ModuleNotFoundError:
-        raise WorkflowError(
-            f"this Snakemake runs on {sys.executable}, which lacks the package evenprune-world, "
-            "the invented world; install worlds/ of the same version, or set source to external"
-        ) from None
+Part of the workflow (workflow/Snakefile) where the source is the world, or worlds are compared.
+"""
 
-    WORLDS = plainly(world_configs)(config, CONFIG)
-    RUN.jobs.update(world_rerun.dependencies(PATHS))
+from evenprune_world import rerun
+from evenprune_world.controls.world_configs import world_configs
+
+WORLDS = plainly(world_configs)(config, CONFIG)
+RUN.jobs.update(rerun.dependencies(PATHS))
 
 
 rule generate_world:
@@ -26,7 +21,7 @@ rule generate_world:
         "<results>/logs/generate_world.log",
     priority: 3
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     resources:
         **needs(8000, 60),
     params:
@@ -48,7 +43,7 @@ rule world_model:
     # A training takes longer than anything else: begun last, it would run alone.
     priority: 3
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     resources:
         **needs(8000, 60),
     params:
@@ -68,7 +63,7 @@ for world_name, world_config in WORLDS.items():
     module:
         name: one_world
         snakefile:
-            "../Snakefile"
+            SNAKEFILE
         config:
             world_config
 
@@ -90,7 +85,7 @@ if IS_WORLD:
             "<results>/logs/report_world.log",
         localrule: True
         conda:
-            "../../environment.yml"
+            ENVIRONMENT
         params:
             **depends("report_world"),
             world=subpath(input.planted, parent=True),
@@ -119,7 +114,7 @@ if WORLDS:
         log:
             "<results>/logs/report_controls.log",
         conda:
-            "../../environment.yml"
+            ENVIRONMENT
         resources:
             **needs(8000, 60),
         params:
@@ -129,9 +124,3 @@ if WORLDS:
         shell:
             "python -m evenprune_world report-controls {params.runs} --out {params.folder}"
             " >{log} 2>&1"
-
-
-rule controls:
-    """Methods against bias and their negative controls, in every world of controls.worlds."""
-    input:
-        ["<results>/report/controls.html", *EVALUATED] if WORLDS else unasked,
