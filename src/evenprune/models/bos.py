@@ -110,10 +110,11 @@ def tokens_of(
     for text, ids in zip(texts, rows):
         if text.strip() and len(ids) <= least:
             raise UserError(f"{whose} leaves no token of the text {shown(text)}; {REMEDY}")
-        if max(ids, default=0) >= most:
+        largest = max([*ids, tokenizer.bos_token_id or 0])
+        if largest >= most:
             raise UserError(
-                f"{whose} gives token {max(ids)} for {shown(text)}, but the model has only {most}; "
-                f"{REMEDY}"
+                f"{whose} gives token {largest} for BOS or {shown(text)}, but the model has only "
+                f"{most}; {REMEDY}"
             )
         if tokenizer.bos_token_id is not None and ids[:2] == [tokenizer.bos_token_id] * 2:
             raise UserError(

@@ -66,10 +66,20 @@ def _identifies(name: str) -> bool:
 
 
 def own_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return the manifest of a folder that ``prune`` wrote; None for any other folder."""
+    """Return the manifest of a folder that ``prune`` wrote; None for any other folder.
+
+    Raises UserError for one that is neither ours nor foreign, which would hide what the model is.
+    """
     path = folder / MANIFEST
-    content = read_json(path) if os.path.lexists(path) else None
-    return content if isinstance(content, dict) and _is_own(content) else None
+    content: dict[str, Any] = read_json(path) if os.path.lexists(path) else {}
+    if _is_own(content):
+        return content
+    if "checksum" in content:
+        raise UserError(
+            f"{path} has a checksum, as `prune` writes it, but another form; prune again, or "
+            "remove it from a folder of others"
+        )
+    return None
 
 
 def _is_own(content: Mapping[str, Any]) -> bool:
