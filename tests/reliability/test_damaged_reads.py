@@ -25,17 +25,16 @@ from evenprune.io.checksums import sealed
 from evenprune.io.files import sha256_file, write_json
 from evenprune.models.identity import files_digest
 
-from .scenes import CPU, Scene, _inside, evaluation, pruning, reporting
+from .scenes import CPU, Scene, evaluation, inside, pruning, reporting
 from .test_attacks import Stage, end_child, in_memory, snapshot, start_child
 from .test_fault_injection import draw, fetching
 
 POINTS = os.environ.get("EVENPRUNE_FAULTS", "6")
 WHOLE = ("cut", "empty", "exchanged")
-BUILT = ("in/calibration/*",)
-SEALED = {
+SEALED = {  # of each command
     "prune": (), "evaluate stereoset": (), "own questions": (), "build-calibration": (), "GGUF": (),
     "prune, resumed": ("out-work/*/*/*",),
-    "prune, calibration": BUILT,
+    "prune, calibration": ("in/calibration/*",),
     "prune, source": ("in/source.json", "in/base/*"),
     "check": ("in/base/*", "in/pruned/*"),
     "evaluate, resumed": ("out/partial.jsonl",),
@@ -64,8 +63,7 @@ def played(scene, name, argv=None):
     """A scene that goes on where another one has ended: its results are there."""
     root = scene.root.with_name(name)
     shutil.copytree(scene.root, root)
-    os.environ["EVENPRUNE_CACHE"] = "../cache"
-    with _inside(root):
+    with inside(root):
         assert main(argv or scene.argv) == 0
     return root
 
@@ -86,7 +84,7 @@ def further(made, found):
     shutil.copytree(made / "evaluate/in/base", models / "in/base")
     shutil.copytree(made / "evaluate/in/data/stereoset", models / "in/data")
     words = ["prune", "--model", "../in/base", "--method", "magnitude", "--regime", "2of4"]
-    with _inside(models):
+    with inside(models):
         assert main([*words, "--out", "../in/pruned", *CPU]) == 0
     argv = ["compare", "../in/base", "../in/pruned", "--benchmark", "stereoset", *CPU]
     argv += ["--data", "../in/data", "--out", "../out", "--evals", "../evals"]
@@ -121,7 +119,6 @@ class Reads(Stage):
 
     def lay_out(self, scene):
         folder = super().lay_out(scene)
-        os.environ["EVENPRUNE_CACHE"] = "../cache"
         opened.clear()
         return folder
 
@@ -181,7 +178,11 @@ class Reads(Stage):
 
 @pytest.fixture(scope="module")
 def reads(tmp_path_factory):
-    with in_memory(tmp_path_factory.mktemp("reads")) as root:
+    with (
+        in_memory(tmp_path_factory.mktemp("reads")) as root,
+        pytest.MonkeyPatch.context() as set_,
+    ):
+        set_.setenv("EVENPRUNE_CACHE", "../cache")  # in each case's own folder
         yield Reads(root)
 
 
