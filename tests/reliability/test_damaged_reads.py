@@ -21,6 +21,7 @@ from both import main
 from gguf import GGMLQuantizationType
 from test_gguf import write_gguf
 
+from evenprune.data.build_calibration import tokenizer_digest
 from evenprune.io.checksums import sealed
 from evenprune.io.files import sha256_file, write_json
 from evenprune.models.identity import files_digest
@@ -166,14 +167,14 @@ class Reads(Stage):
         return f"{scene.name}, {name}, {way}: {wrong}" if wrong else ""
 
     def told(self, scene, folder, name):
-        """Whether the result is as ever, or has the digest of the file, or of the model's files."""
+        """Whether the result is as ever, or has a digest: of the file, its model or tokenizer."""
         found = self.output(scene, snapshot(folder))
         if found == self.good[scene.name]:
             return True
         beside = [path for path in (folder / name).parent.iterdir() if path.is_file()]
-        model = files_digest({path.name: sha256_file(path) for path in beside})
-        said = str(found)
-        return sha256_file(folder / name) in said or model in said
+        digests = [sha256_file(folder / name), tokenizer_digest((folder / name).parent)]
+        digests += [files_digest({path.name: sha256_file(path) for path in beside})]
+        return any(one in str(found) for one in digests)
 
 
 @pytest.fixture(scope="module")

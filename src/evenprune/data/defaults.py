@@ -10,6 +10,7 @@ from ..io.checksums import read_sealed
 from ..io.codedigest import code_digest
 from ..io.errors import UserError, nearest
 from ..io.files import digest
+from ..io.reading import expected_form
 from . import build_calibration
 from .packages import cache_path
 from .sources import resolve_source
@@ -92,5 +93,6 @@ def default_calibration(
         )
     print(f"calibration {name} of the catalogue, in {folder}", file=sys.stderr)
     remedy = f"remove {folder} and run the same command again"
-    kept = read_sealed(folder / "manifest.json", remedy)["texts"]["kept"]
+    with expected_form("a calibration", folder / "manifest.json", remedy):
+        kept = read_sealed(folder / "manifest.json", remedy)["texts"]["kept"]
     return folder / "pairs.jsonl", folder / "texts.jsonl" if kept else None
