@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import torch
-from evaluation_fixtures import checkpoint_command, command, save_model
+from evaluation_fixtures import char_tokenizer, checkpoint_command, command, save_model
 from fake_vllm import install
 
 from evenprune import cli
@@ -83,6 +83,8 @@ def test_no_score_from_vllm_either(task, model, data, tmp_path, monkeypatch, cap
         ("unqover", LOOP, "does not come to an end"),
         ("mmlu", "{% for m in messages %}{{ m.content }", "does not render"),
         ("harmbench", "{{ raise_exception('no such role') }}", "no such role"),
+        ("unqover", "{{ 'ab' | random }}{{ messages[0].content }}", "draws at random"),
+        ("mmlu", "{{ lipsum() }}{{ messages[0].content }}", "draws at random"),
     ],
 )
 def test_a_bad_chat_template_is_one_sentence(
@@ -96,6 +98,12 @@ def test_a_bad_chat_template_is_one_sentence(
     assert message in said
     assert "Traceback" not in said
     assert not (tmp_path / "out").exists()
+
+
+def test_a_chat_template_sees_one_day_for_ever():
+    tokenizer = char_tokenizer()
+    tokenizer.chat_template = "{{ strftime_now('%d %b %Y') }}: {{ messages[0].content }}"
+    assert templates.user_turns(tokenizer, ["Who?"]) == ["26 Jul 2024: Who?"]
 
 
 @pytest.mark.parametrize("slug", ["../../x", "..", "summary.json"])

@@ -26,13 +26,14 @@ def test_a_digest_is_kept_until_the_file_changes_or_is_to_be_verified(file, monk
     real = sha256_file(file)
     assert checksums.sha256_cached(file) == real
     (entry,) = (file.parent / "cache/sha256").iterdir()
-    marked = {**json.loads(entry.read_text()), "sha256": "0" * 64}
+    marked = checksums.sealed({**json.loads(entry.read_text()), "sha256": "0" * 64})
     entry.write_text(json.dumps(marked))
     link = file.with_name("link")
     link.symlink_to(file)
     assert checksums.sha256_cached(file) == checksums.sha256_cached(link) == "0" * 64
     assert checksums.sha256_cached(file, verify=True) == real
-    for damaged in ({**marked, "sha256": "0"}, {**marked, "path": "x"}, [], {}):
+    other = [{**marked, "sha256": one} for one in ("0", "1" * 64)]
+    for damaged in (*other, {**marked, "path": "x"}, [], {}):
         entry.write_text(json.dumps(damaged))
         assert checksums.sha256_cached(file) == real
     entry.write_text(json.dumps(marked))

@@ -14,6 +14,7 @@ from pruning_models import save_model as save_prunable
 from reporting_run import small_config, write_run
 
 from evenprune.evaluation.journal import Journal
+from evenprune.io import checksums
 from evenprune.io.files import write_json
 from evenprune.pruning.workspace import Workspace
 
@@ -47,7 +48,7 @@ def _interrupted(place, argv, target, method, after):
             raise KeyboardInterrupt
         return whole(*args, **options)
 
-    with mock.patch.object(target, method, stop), _inside(place):
+    with mock.patch.object(target, method, stop), inside(place):
         try:
             main(argv)
         except KeyboardInterrupt:
@@ -55,7 +56,7 @@ def _interrupted(place, argv, target, method, after):
     raise AssertionError(f"{argv[0]} was not interrupted")
 
 
-def _inside(place):
+def inside(place):
     (place / "work").mkdir(exist_ok=True)
     return contextlib.chdir(place / "work")
 
@@ -79,7 +80,7 @@ def pruning(made):
     yield Scene("prune, resumed", resumed, words, ("out", "out-work"), left, ("out-work/**/*",))
     pruned = made / "pruned"
     shutil.copytree(root / "in/base", pruned / "in/base")
-    with _inside(root):
+    with inside(root):
         place = words.index("--out") + 1
         assert main([*words[:place], str(pruned / "in/pruned"), *words[place + 1 :]]) == 0
     both = ["--model", "../in/pruned", "--base", "../in/base", "--out", "../out.json"]
@@ -179,7 +180,8 @@ def reporting(made):
     config = small_config(REPO, root / "in/run", "world.yaml", experiments=grid)
     write_run(one_experiment(config, "main"), 12)
     sheet = root / "in/run/run_sheet.json"
-    sheet.write_text(sheet.read_text().replace(str(root / "in"), "../in"))
+    content = json.loads(sheet.read_text().replace(str(root / "in"), "../in"))
+    write_json(sheet, checksums.sealed(content))
     words = ["collect-results", "--run-sheet", "../in/run/run_sheet.json"]
     names = ("results.csv", "significance.csv")
     argv = [*words, "--out", "../results.csv", "--significance", "../significance.csv"]
@@ -189,7 +191,7 @@ def reporting(made):
     tables = made / "tables"
     tables.mkdir()
     shutil.copytree(root / "in", tables / "in")
-    with _inside(tables):
+    with inside(tables):
         assert main([word.replace("../res", "../in/res").replace("../sig", "../in/sig")
                      for word in argv]) == 0  # fmt: skip
     argv = ["make-tables", "--run-sheet", "../in/run/run_sheet.json"]

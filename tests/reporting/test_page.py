@@ -15,6 +15,7 @@ from reporting_run import collect, make_tables
 
 from evenprune.cli import main
 from evenprune.config.run_sheet import read_run_sheet
+from evenprune.io.checksums import sealed
 from evenprune.reporting.forms import full_labels, to_html
 from evenprune.reporting.page import read_items
 from evenprune.reporting.tables import Cell, Column, Row, Table
@@ -126,7 +127,7 @@ def test_items_of_another_form_are_refused(root, tmp_path, capsys):
     bad = tmp_path / "items.json"
     before = (root / "results/report/paper.html").read_bytes()
     for content in ({"sets": [{}], "seed": 0}, {"sets": 1}, {"sets": [{"benchmark": 1}]}):
-        bad.write_text(json.dumps(content))
+        bad.write_text(json.dumps(sealed(content)))
         assert make_page(root, "--items", str(bad)) == 2
         assert "run make-items again" in capsys.readouterr().err
     assert (root / "results/report/paper.html").read_bytes() == before
@@ -269,7 +270,7 @@ def test_a_benchmark_without_a_flip_of_the_harshest_model_is_not_the_first(root,
     for one in items["sets"]:
         for each in one["answers"] if one["benchmark"] == first["benchmark"] else ():
             each["flips"] = 0
-    (tmp_path / "items.json").write_text(json.dumps(items))
+    (tmp_path / "items.json").write_text(json.dumps(sealed(items)))
     found = read_items(tmp_path / "items.json", sheet)
     assert found[0]["flipped"]
     assert found[0]["benchmark"] != first["benchmark"]

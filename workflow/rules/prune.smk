@@ -38,7 +38,8 @@ rule compare_masks:
         model=ancient("<results>/pruned/<point>/model"),
         reference=ancient(of_point(lambda point: PATHS.folder(PATHS.mask_reference(point)))),
     output:
-        "<results>/pruned/<point>/masks.csv",
+        masks="<results>/pruned/<point>/masks.csv",
+        sum="<results>/pruned/<point>/masks.csv.sha256",
     log:
         "<results>/logs/compare_masks/<point>.log",
     # Finish a checkpoint before the next one is begun.
@@ -52,4 +53,4 @@ rule compare_masks:
         trust=trust,
     shell:
         "python -m evenprune.steps compare-masks --model {input.model} --reference {input.reference}"
-        " {params.trust} --out {output} >{log} 2>&1"
+        " {params.trust} --out {output.masks} >{log} 2>&1"

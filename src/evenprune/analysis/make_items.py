@@ -20,7 +20,7 @@ from ..config.grids import Checkpoint, benchmarks_of
 from ..config.paths import Paths
 from ..config.run_sheet import RunSheet, read_run_sheet
 from ..config.tasks import splits_of
-from ..io.checksums import source_folder
+from ..io.checksums import sealed, source_folder
 from ..io.errors import UserError
 from ..io.files import canonical_json, write_text
 from ..io.outputs import check_file
@@ -209,7 +209,7 @@ def run(args: argparse.Namespace) -> None:
     """Run ``make-items``."""
     check_file(args.out, [args.run_sheet])
     sets = fitted(list(item_sets(read_run_sheet(args.run_sheet))), MEGABYTES * 1e6)
-    text = canonical_json({"sets": sets, "seed": SEED})
+    text = canonical_json(sealed({"sets": sets, "seed": SEED}))
     write_text(args.out, text + "\n")
     shown, total = sum(len(one["items"]) for one in sets), sum(one["of"] for one in sets)
     print(f"{args.out}: {shown:,} of {total:,} items, {len(text) / 1e6:.1f} MB")

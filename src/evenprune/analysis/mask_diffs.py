@@ -17,6 +17,7 @@ from scipy.stats import fisher_exact
 
 from ..config.facts import REGIMES
 from ..config.run_sheet import RunSheet
+from ..io.checksums import check_sum
 from ..io.errors import UserError
 from ..io.reading import expected_form, iter_csv
 from .results import Group, Quantity, Results, experiment_of, groups
@@ -52,6 +53,7 @@ def mask_values(path: Path) -> Iterator[Value]:
     """
     totals = {name: np.zeros(2, int) for name in (DISAGREEMENT, PATTERN, JACCARD)}
     remedy = "run compare-masks again"
+    check_sum(path, remedy)
     for line, row in iter_csv(path, MASK_COLUMNS, what="compared masks", remedy=remedy):
         category = f"{row['layer']}.{row['kind']}"
         with expected_form("numbers of compare-masks", f"line {line} of {path}", remedy):

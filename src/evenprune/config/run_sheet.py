@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..io.checksums import again, read_sealed, sealed
 from ..io.errors import UserError
-from ..io.files import canonical_json, read_json, write_text
+from ..io.files import canonical_json, write_text
 from . import grids
 from .benchmark_keys import Benchmark
 from .config import Config, validate_config
@@ -102,7 +103,8 @@ def sheet_of(config: Config) -> RunSheet:
 
 def read_run_sheet(path: Path | str) -> RunSheet:
     """Read ``run_sheet.json``; raise UserError when it is missing, broken or incomplete."""
-    config = read_json(path).get("config")
+    content = read_sealed(path, f"run {again(path)}", foreign=True)
+    config: Any = content.get("config")
     return sheet_of(validate_config(config, origin=f"the configuration in {path}"))
 
 
@@ -134,4 +136,4 @@ def computed(sheet: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_run_sheet(path: Path | str, config: Config) -> None:
     """Write ``run_sheet.json``."""
-    write_text(path, canonical_json(contents(config)) + "\n")
+    write_text(path, canonical_json(sealed(contents(config))) + "\n")

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from ..config.benchmark_keys import Benchmark
 from ..config.config import Config, default_config
+from ..io.checksums import read_sealed
 from ..io.codedigest import code_digest
 from ..io.errors import UserError, nearest
-from ..io.files import digest, read_json
+from ..io.files import digest
+from ..io.reading import expected_form
 from . import build_calibration
 from .packages import cache_path
 from .sources import resolve_source
@@ -90,5 +92,7 @@ def default_calibration(
             model, entry, pairs, texts, folder, bos=bos, seed=seed, name=name
         )
     print(f"calibration {name} of the catalogue, in {folder}", file=sys.stderr)
-    kept = read_json(folder / "manifest.json")["texts"]["kept"]
+    remedy = f"remove {folder} and run the same command again"
+    with expected_form("a calibration", folder / "manifest.json", remedy):
+        kept = read_sealed(folder / "manifest.json", remedy)["texts"]["kept"]
     return folder / "pairs.jsonl", folder / "texts.jsonl" if kept else None

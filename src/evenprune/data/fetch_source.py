@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Sequence
 from typing import get_args
 
-from ..io.checksums import Kind, read_mirrors
+from ..io.checksums import Kind, read_mirrors, sealed
 from ..io.errors import UserError
 from ..io.files import write_json
 from ..io.outputs import check_file, check_ours
@@ -56,4 +56,5 @@ def fetch_source(
     check_file(out, [lock, mirror_file, local_source(kind, name, found, mirrors)])
     check_ours(out, ("folder", "files"))
     record = resolve_source(kind, name, found, mirror=mirrors, lock_path=lock, cache=cache)
-    write_json(out, within_mirror(record, mirrors, mirror_file, out) if mirror_file else record)
+    record = within_mirror(record, mirrors, mirror_file, out) if mirror_file else record
+    write_json(out, sealed(record))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..io.checksums import Kind, sha256_cached, user_cache
+from ..io.checksums import Kind, sha256_cached, source_files, user_cache
 from ..io.codedigest import code_digest
 from ..io.errors import UserError
 from ..io.files import (
@@ -35,7 +35,7 @@ from .source_files import package_parts, select
 
 SOURCE = "source.json"  # in a converted folder: where it comes from
 LICENCE = "LICENSE"
-CODE = ".code"  # hidden: digest of the code that converted, no part of the source
+CODE = ".code"  # hidden: digests of the code that converted and of the files
 DOWNLOADED = ".download"  # beside a wheel, while it comes
 UNPACKED = ".unpacked"  # in a folder in the making
 GGUF = ".gguf"
@@ -146,14 +146,20 @@ def _made(folder: Path, mark: str, module: str, make: Callable[[Path], dict[str,
 
     What ``make`` returns is written into it as ``source.json``. module: the code that converts.
     """
-    made, code = folder / CODE, code_digest(module)
-    known = made.read_text(encoding="utf-8").strip() if made.is_file() else ""
-    if known == code and not objection(folder, mark, ()):
+    made = folder / CODE
+    known = made.read_bytes().decode(errors="replace") if made.is_file() else ""
+    if known == _state(folder, module) and not objection(folder, mark, ()):
         return folder
     with atomic_folder(folder, mark) as new:
         write_json(new / SOURCE, make(new))
-        write_text(new / CODE, code)
+        write_text(new / CODE, _state(new, module))
     return folder
+
+
+def _state(folder: Path, module: str) -> str:
+    """Return the digests of the code that converts and of the files in a folder."""
+    files = {name: sha256_cached(folder / name) for name in source_files("data", folder)}
+    return f"{code_digest(module)} {digest(files)}"
 
 
 def package_source(kind: Kind, name: str, entry: Mapping[str, Any]) -> Path:

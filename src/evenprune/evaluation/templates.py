@@ -1,25 +1,50 @@
-"""Chat templates: programs in a tokenizer's files that fail, never end, or drop what is asked."""
+"""Chat templates: programs in a tokenizer's files that fail, never end, or drop what is asked.
+
+Some write the day into the conversation: to them it is always ``DAY``, so that no number depends on
+when it was had.
+"""
 
 import contextlib
 import multiprocessing
 import resource
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NoReturn
+from unittest.mock import patch
 
 from ..io.errors import UserError
 
 PROBE = "A long question. " * 50 + "What it asks."
 # Of the process that renders: seconds, conversations in a further one, bytes beyond ours.
 SECONDS, EACH, MEMORY = 10, 100, 1 << 30
+DAY = datetime(2024, 7, 26)  # which Llama's templates write where they see no clock
 REMEDY = "repair it in the tokenizer's files or do without (chat_template: false)"
 
 
 @contextlib.contextmanager
 def template_errors(whose: str) -> Iterator[None]:
-    """Turn whatever a chat template raises into one UserError; ``whose`` model has it."""
+    """Turn whatever a chat template raises into one UserError; ``whose`` model has it.
+
+    Inside it is ``DAY``. Raises UserError for a template that draws at random too.
+    """
+    import jinja2
+    from transformers.utils import chat_template_utils
+
+    def draw(*_: Any) -> NoReturn:
+        raise UserError(
+            f"the chat template of {whose} draws at random, so that no result could be had again; "
+            f"{REMEDY}"
+        )
+
     try:
-        yield
+        with (
+            patch.object(chat_template_utils, "datetime", SimpleNamespace(now=lambda: DAY)),
+            patch.object(jinja2.filters, "random", SimpleNamespace(choice=draw)),
+            patch.object(jinja2.utils, "randrange", draw),
+        ):
+            yield
     except UserError:
         raise
     # A template is a program: a wrong one raises TypeError as well as jinja2's own errors.

@@ -105,17 +105,18 @@ def tokens_of(
         rows = tokenizer(list(texts), add_special_tokens=special, verbose=False)["input_ids"]
     except Exception as error:  # tokenizers' own: an unknown word, and no token for such
         raise UserError(f"{whose} does not take a text ({error}); {REMEDY}") from error
-    most = getattr(tokenizer, EMBEDDINGS, math.inf)
+    most, start = getattr(tokenizer, EMBEDDINGS, math.inf), tokenizer.bos_token_id
     least = tokenizer.num_special_tokens_to_add() if special else 0
     for text, ids in zip(texts, rows):
         if text.strip() and len(ids) <= least:
             raise UserError(f"{whose} leaves no token of the text {shown(text)}; {REMEDY}")
-        if max(ids, default=0) >= most:
+        largest = max([*ids, start or 0])
+        if largest >= most:
             raise UserError(
-                f"{whose} gives token {max(ids)} for {shown(text)}, but the model has only {most}; "
-                f"{REMEDY}"
+                f"{whose} gives token {largest} for BOS or {shown(text)}, but the model has only "
+                f"{most}; {REMEDY}"
             )
-        if tokenizer.bos_token_id is not None and ids[:2] == [tokenizer.bos_token_id] * 2:
+        if start is not None and ids[:2] == [start] * 2:
             raise UserError(
                 f"{whose} begins {shown(text)} with two {tokenizer.bos_token!r} tokens, expected "
                 "at most one; remove the written one from the text, or the second one from the "

@@ -23,6 +23,7 @@ from ..io.checksums import (
 )
 from ..io.errors import UserError
 from ..io.files import digest, read_json
+from ..io.reading import expected_form
 from .loading import EXPORT, weight_files
 
 MANIFEST = "manifest.json"
@@ -66,10 +67,20 @@ def _identifies(name: str) -> bool:
 
 
 def own_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return the manifest of a folder that ``prune`` wrote; None for any other folder."""
+    """Return the manifest of a folder that ``prune`` wrote; None for any other folder.
+
+    Raises UserError for one that is neither ours nor foreign, which would hide what the model is.
+    """
     path = folder / MANIFEST
-    content = read_json(path) if os.path.lexists(path) else None
-    return content if isinstance(content, dict) and _is_own(content) else None
+    content: dict[str, Any] = read_json(path) if os.path.lexists(path) else {}
+    if _is_own(content):
+        return content
+    if "checksum" in content:
+        raise UserError(
+            f"{path} has a checksum, as `prune` writes it, but another form; prune again, or "
+            "remove it from a folder of others"
+        )
+    return None
 
 
 def _is_own(content: Mapping[str, Any]) -> bool:
@@ -129,6 +140,7 @@ def _identify_export(folder: Path) -> Identity:
     path = folder / EXPORT
     remedy = f"export the checkpoint again: run {again(folder)}, or `export-sparse24` as before"
     index = read_sealed(path, remedy)
-    files = {**index["files"], **index["carried"]}
-    compare_files(folder, files, path, remedy)
-    return Identity(index["model_sha256"], files_digest(files), index["base_sha256"])
+    with expected_form("what export-sparse24 writes", path, remedy):
+        files = {**index["files"], **index["carried"]}
+        compare_files(folder, files, path, remedy)
+        return Identity(index["model_sha256"], files_digest(files), index["base_sha256"])

@@ -35,6 +35,7 @@ from ..io.errors import UserError
 from ..io.files import digest, sha256_file, write_json
 from ..io.onednn import missing
 from ..io.progress import Progress
+from ..io.reading import expected_form
 from ..models.architecture import find_blocks, find_linears, rows_of
 from ..models.loading import load_model, release_memory
 from ..models.tensors import read_tensor, write_tensors
@@ -491,7 +492,8 @@ def adapt(
     state = folder / "adapters.json"
     if state.is_file():
         content = read_sealed(state, AGAIN)
-        record, files = content["record"], content["files"]
+        with expected_form("trained adapters", state, AGAIN):
+            record, files = content["record"], content["files"]
         if any(sha256_file(folder / name) != files[name] for name in files):
             raise UserError(f"a file in {folder} has changed since it was written; {AGAIN}")
     else:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config.facts import DENSE
+from ..io.checksums import write_sum
 from ..io.errors import UserError
 from ..io.files import write_csv
 from ..io.outputs import check_file, check_ours
@@ -193,6 +194,7 @@ def run(args: argparse.Namespace) -> None:
     with located(*both, trust=args.trust_remote_code) as found:
         rows = list(compare_models(*found))
     write_csv(args.out, COLUMNS, rows)
+    write_sum(args.out)
     top = max(rows, key=lambda row: row["pattern_disagreement"])
     print(
         f"{args.out}: {len(rows)} matrices; the masks differ most in {top['module']} "

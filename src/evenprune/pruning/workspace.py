@@ -37,7 +37,7 @@ class Workspace:
         or is not as it was written.
         """
         made = self.model / file
-        with contextlib.suppress(UserError):
+        with contextlib.suppress(UserError, KeyError):
             record = read_sealed(self.state / f"{file}.json", "prune again")
             if made.is_file() and sha256_file(made) == record["tensors"][""]["sha256"]:
                 return {key: value for key, value in record.items() if key != "checksum"}

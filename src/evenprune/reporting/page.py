@@ -18,10 +18,11 @@ from ..analysis.claims import NOT_TESTED
 from ..analysis.labels import benchmark_label, point_label
 from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet
+from ..io.checksums import read_sealed
 from ..io.errors import UserError
 from ..io.files import canonical_json
 from ..io.pages import fill
-from ..io.reading import expected_form, read_json
+from ..io.reading import expected_form
 from .document import HEADS, SUBTITLE, Document
 from .forms import STYLE
 
@@ -106,7 +107,7 @@ def read_items(path: Path, sheet: RunSheet) -> list[dict[str, Any]]:
     where there is one. Raises UserError for a file of another form.
     """
     with expected_form("items that make-items wrote", path, "run make-items again"):
-        content = read_json(path)
+        content = read_sealed(path, "run make-items again")
         several, flips = Counter(one["benchmark"] for one in content["sets"]), Counter[str]()
         sets = [
             _worded(sheet, one, content["seed"], several[one["benchmark"]] > 1)
