@@ -264,21 +264,6 @@ def test_equal_answers_need_enough_items_to_prove_a_margin(tmp_path, capsys, cou
     assert [row["verdict"] for row in rows.values()] == [verdict]
 
 
-def test_a_share_of_stereotypes_is_judged_by_its_distance_from_one_half(tmp_path, capsys):
-    dense = write_model(tmp_path / "dense", crows_pairs=120)
-    # 0.6 to 0.4 is a large difference and no gain; of 0.6 and 0.505, 200 pairs do not show that
-    # the first is further from one half.
-    for count, gain, verdict in (
-        (80, 0, "moved, unclear if fairer"),
-        (101, 0.095, "moved, unclear if fairer"),
-        (170, -0.25, "less fair"),
-    ):
-        other = write_model(tmp_path / str(count), crows_pairs=count)
-        _, rows, _, _ = compared(capsys, tmp_path, dense, other)
-        (row,) = rows.values()
-        assert (row["gain"], row["verdict"]) == (pytest.approx(gain), verdict)
-
-
 def test_the_margin_decides_what_is_the_same(tmp_path, capsys):
     dense = write_model(tmp_path / "dense", mmlu=160, perplexity=0.02)
     other = write_model(tmp_path / "other", mmlu=158, perplexity=0.022)

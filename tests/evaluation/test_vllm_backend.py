@@ -28,9 +28,10 @@ from evenprune.evaluation import vllm_model
 from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.lettered_options import score_prompts
 from evenprune.evaluation.vllm_model import load_vllm_model
-from evenprune.evaluation.vllm_worker import Engine, one_line
+from evenprune.evaluation.vllm_worker import Engine
 from evenprune.io.errors import UserError
 from evenprune.serving import environment
+from evenprune.serving.environment import one_line
 
 # Everything that a backend computes: lettered options, lm-eval, windows, answers.
 TASKS = {

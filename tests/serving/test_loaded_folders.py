@@ -52,25 +52,3 @@ def test_transformers_loads_folder_and_export_alike(pruned, tmp_path, monkeypatc
     monkeypatch.delitem(auto.AUTO_QUANTIZATION_CONFIG_MAPPING, "sparse24")
     with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
         AutoModelForCausalLM.from_pretrained(tmp_path / "out")
-
-
-def test_lm_eval_loads_folder_and_export_alike(pruned, tmp_path):
-    from lm_eval.api.instance import Instance
-    from lm_eval.models.huggingface import HFLM
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    import evenprune.serving.sparse24_quantizer  # noqa: F401
-
-    export_sparse24(pruned, tmp_path / "out")
-    asked = [Instance("loglikelihood", {}, ("a b", " c"), 0)]
-    found = [
-        HFLM(pretrained=str(folder), device="cpu").loglikelihood(asked, disable_tqdm=True)
-        for folder in (pruned, tmp_path / "out")
-    ]
-    assert found[0] == found[1]
-    tokenizer = AutoTokenizer.from_pretrained(pruned)
-    whole, context = (tokenizer(text)["input_ids"] for text in ("a b c", "a b"))
-    with torch.inference_mode():
-        logits = AutoModelForCausalLM.from_pretrained(pruned)(torch.tensor([whole])).logits[0]
-    logprobs = logits.float().log_softmax(-1)[range(len(whole) - 1), whole[1:]]
-    assert found[0][0][0] == pytest.approx(float(logprobs[len(context) - 1 :].sum()), abs=1e-4)
