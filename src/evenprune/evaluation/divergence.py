@@ -172,15 +172,15 @@ def diverge(lm: LanguageModel, windows: Sequence[Window], kept: Kept) -> Diverge
             targets = torch.tensor(window.targets, device=states.device)[:, None]
             for rows in torch.arange(len(states)).split(SCORED):
                 asked = before[rows].to(states.device)
-                base = log_probabilities(asked, head, kept.bias, kept.transform)
-                own = log_probabilities(states[rows], weight, bias, lm.transform)
+                theirs = log_probabilities(asked, head, kept.bias, kept.transform)
+                ours = log_probabilities(states[rows], weight, bias, lm.transform)
                 found = (
-                    (base.exp() * (base - own)).sum(-1).clamp_(min=0),
-                    (base.argmax(-1) == own.argmax(-1)).double(),
-                    *(-one.gather(1, targets[rows])[:, 0] for one in (base, own)),
+                    (theirs.exp() * (theirs - ours)).sum(-1).clamp_(min=0),
+                    (theirs.argmax(-1) == ours.argmax(-1)).double(),
+                    *(-one.gather(1, targets[rows])[:, 0] for one in (theirs, ours)),
                 )
                 require_finite("fidelity", [(window.document, one.tolist()) for one in found])
                 parts.append(found)
-    kl, same, *losses = (torch.cat(found).cpu().numpy() for found in zip(*parts, strict=True))
+    kl, same, base, own = (torch.cat(found).cpu().numpy() for found in zip(*parts, strict=True))
     names = tuple(window.document for window in windows for _ in window.targets)
-    return Divergences(kl, same.astype(bool), *losses, names)
+    return Divergences(kl, same.astype(bool), base, own, names)
