@@ -473,6 +473,7 @@ def test_flips_that_a_small_net_change_hides_are_told(tmp_path, capsys):
         (["model", "model", "--benchmark", "mmlu", "--data", "absent"], "found nothing"),
         (["dense", "dense", "--margin", "2"], "--margin"),
         (["dense", "dense", "--out", "dense"], "input folder"),
+        (["dense", "dense", "--out", "model"], "is the folder of a model; name another folder"),
     ],
 )
 def test_bad_input_is_one_sentence(words, message, tmp_path, capsys, monkeypatch):

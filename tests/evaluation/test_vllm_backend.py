@@ -221,7 +221,7 @@ def test_a_worker_ends_with_its_parent(repo, tmp_path):
 
 
 def test_wrong_scores_are_found(model, data, tmp_path, near, monkeypatch):
-    monkeypatch.setenv("FAKE_VLLM", "shift")
+    monkeypatch.setenv("FAKE_VLLM_SHIFT", "1")
     assert evaluate("unqover", model, data, tmp_path / "own") == 0
     assert evaluate("unqover", model, data, tmp_path / "vllm", *on_vllm(near)) == 0
     found = agreement.compare(items_of(tmp_path / "vllm"), items_of(tmp_path / "own"))

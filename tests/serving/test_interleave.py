@@ -1,4 +1,4 @@
-"""Rounds in turn: what a machine does that changes its speed, memory, kills and other hosts."""
+"""Rounds in turn, on a machine that changes its speed."""
 
 import itertools
 import math
@@ -152,6 +152,3 @@ def test_engines_that_take_turns_are_never_two():
     _, once = measured(Machine(lambda now: 1.0), gains, together=True, rounds=4)
     assert (Engine.most, sorted(once)) == (3, sorted(gains))
     assert [one["place"] for one in records if one["round"] == 2] == list(range(6))
-
-
-# Memory

@@ -71,8 +71,10 @@ from .sides import (
 )
 
 FAILED = 3  # the exit status of a verdict that --fail-if names
-FAIL_IF = {"worse": WORSE, "less-fair": LESS_FAIR, "ability-lost": LOST}
-KIND_OF = {"worse": "ability", "less-fair": "bias", "ability-lost": "bias"}
+# name -> the verdict, and the kind of metrics that can have it
+FAIL_IF = {
+    "worse": (WORSE, "ability"), "less-fair": (LESS_FAIR, "bias"), "ability-lost": (LOST, "bias")
+}  # fmt: skip
 Limits = tuple[float, float, float | None]  # margin, bias margin, plan
 OURS = ("benchmark", "data", "fidelity", "every_eval_ever", "card")  # not for others' records
 Export = tuple[str, str, Records, Mapping[str, ItemText]]  # what write_record takes
@@ -310,9 +312,9 @@ def _evaluated(
         # All are looked at before the first is evaluated.
         asked = {name: ask_model(one, requests, kept, load, trust) for name, one in models.items()}
         text = None if fidelity is None else ask_text(fidelity, sides, load, trust, options)
-        for number, (name, model) in enumerate(asked.items(), 1):
+        for number, (name, evaluate) in enumerate(asked.items(), 1):
             print(f"model {number} of {len(asked)}: {name}", flush=True)
-            folders[name] = model.evaluate()
+            folders[name] = evaluate()
         return folders, text.measure(kept) if text else {}
 
 
@@ -432,8 +434,9 @@ def _broken(asked: Sequence[str], blocks: Sequence[Block]) -> list[str]:
     """Return a line for each row that ``--fail-if`` names, and each kind that had no test."""
     wrong, idle = [], []
     for name, block in product(asked, blocks):
-        broken = [row for row in block.rows if row.verdict == FAIL_IF[name]]
+        verdict, kind = FAIL_IF[name]
+        broken = [row for row in block.rows if row.verdict == verdict]
         wrong += [f"{block.pruned}: {r.benchmark} {r.metric} is {r.verdict}" for r in broken]
-        if not any(row.kind == KIND_OF[name] and row.p is not None for row in block.rows):
-            idle.append(f"{block.pruned}: no metric of {KIND_OF[name]} could be tested, for {name}")
+        if not any(row.kind == kind and row.p is not None for row in block.rows):
+            idle.append(f"{block.pruned}: no metric of {kind} could be tested, for {name}")
     return [*wrong, *idle]

@@ -44,7 +44,7 @@ from ..models.trust import add_trust_argument, trust_record
 from . import workload as prompting
 from .backends import Backend, choose, load_backend, system
 from .energy import EnergyMeter
-from .interleave import Engines, measure_rounds, orders
+from .interleave import Engines, Record, measure_rounds, orders
 from .measure import Workload
 from .memory import decide
 from .outcome import checkpoint_part, dense_name
@@ -138,8 +138,8 @@ def make_job(asked: Settings, folders: dict[str, Path], prompts_file: Path, back
     return Job(models, folders, prompts, spec, identity)
 
 
-def measure(asked: Settings, job: Job, together: bool) -> tuple[Engines, dict[str, Any]]:
-    """Measure all rounds; return the engines, closed, and what was read."""
+def measure(asked: Settings, job: Job, together: bool) -> tuple[Engines, list[Record]]:
+    """Measure all rounds; return the engines, closed, and the records."""
     spec, names = job.spec, list(job.folders)
 
     def load(name: str) -> Backend:
@@ -157,11 +157,8 @@ def measure(asked: Settings, job: Job, together: bool) -> tuple[Engines, dict[st
             engines.get(name)
         meter = EnergyMeter(spec["device"], asked.carbon_intensity, asked.gpus)
         wanted = orders(names, asked.rounds, asked.seed)
-        records = measure_rounds(
-            engines, meter, job.prompts, asked.batch_sizes, wanted, workload,
-            progress.update,
-        )  # fmt: skip
-        return engines, {"records": records, "version": meter.version}
+        sizes, step = asked.batch_sizes, progress.update
+        return engines, measure_rounds(engines, meter, job.prompts, sizes, wanted, workload, step)
     finally:
         if meter is not None:
             meter.close()
@@ -198,7 +195,7 @@ def benchmark(
     device = job.spec["device"]
     together, why = decide(asked.engines, list(folders.values()), device, asked.gpus)
     print(f"engines {'together' if together else 'in turn'}: {why}")
-    engines, measured = measure(asked, job, together)
+    engines, records = measure(asked, job, together)
     result = {
         "benchmark": "serving",
         "task": "serving",
@@ -211,15 +208,14 @@ def benchmark(
         "checkpoints": {
             name: checkpoint_part(
                 model,
-                [one for one in measured["records"] if one["checkpoint"] == name],
+                [one for one in records if one["checkpoint"] == name],
                 engines.descriptions[name],
-                measured["version"],
                 asked.batch_sizes,
                 device,
             )
             for name, model in job.models.items()
         },
-        "rounds": measured["records"],
+        "rounds": records,
     }
     write_json(out, sealed(result))
     about = {"seconds": time.monotonic() - clock, "load_seconds": engines.load_seconds}

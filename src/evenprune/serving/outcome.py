@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..io.codedigest import package_versions
 from ..models.identity import Identity
 from .energy import Reading
 from .interleave import Record
 from .measure import summarize
 
 
-def energy_of(record: Record, device: str, version: str | None) -> dict[str, Any]:
+def energy_of(record: Record, device: str) -> dict[str, Any]:
     """Return what the energy of a record is made of, and how it was read."""
     fields = {name: value for name, value in record["generate"].items() if name != "calls"}
     reading = Reading(**fields)
@@ -25,7 +26,10 @@ def energy_of(record: Record, device: str, version: str | None) -> dict[str, Any
             }
             for name, joules in reading.joules.items()
         },
-        "tracker": {"name": "codecarbon offline", "version": version},
+        "tracker": {
+            "name": "codecarbon offline",
+            "version": package_versions("codecarbon")["codecarbon"],
+        },
     }
 
 
@@ -42,13 +46,12 @@ def checkpoint_part(
     model: Identity,
     records: Sequence[Record],
     described: Mapping[str, Any],
-    version: str | None,
     sizes: Sequence[int],
     device: str,
 ) -> dict[str, Any]:
     """Return what the output says of one checkpoint: digests, figures, kernel and energy.
 
-    records: its own; described: of its engine; version: the tracker's.
+    records: its own; described: of its engine.
     """
     categories = {}
     for size in sizes:
@@ -62,5 +65,5 @@ def checkpoint_part(
         "metrics": categories[f"batch {sizes[0]}"],
         "categories": categories,
         "backend": described,
-        "energy": energy_of(records[-1], device, version),
+        "energy": energy_of(records[-1], device),
     }
