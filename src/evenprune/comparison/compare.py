@@ -52,7 +52,7 @@ from .recorded.items import Recorded, recorded_differences
 from .recorded.metric_table import MetricTable, read_table
 from .recorded.sides import open_recorded
 from .report import Block, Comparison, as_dict, block_notes, to_html
-from .requests import left_out, requests_of
+from .requests import left_out, not_compared, requests_of
 from .sides import (
     Evaluated,
     Load,
@@ -365,8 +365,7 @@ def _recorded_block(dense: Recorded, pruned: Recorded, table: MetricTable, limit
             f"expected records that share a task, got {', '.join(dense.tasks)} in {dense.name} and "
             f"{', '.join(pruned.tasks)} in {pruned.name}; evaluate both on one"
         )
-    rest = {side.name: [t for t in side.tasks if t not in shared] for side in (dense, pruned)}
-    notes = [f"not compared, though {n} has it: {', '.join(one)}" for n, one in rest.items() if one]
+    notes = not_compared({side.name: side.tasks for side in (dense, pruned)}, shared)
     tested, moved, evidence = list[Tested](), list[Moved](), {}
     for task in shared:
         both = (dense.tasks[task], pruned.tasks[task])

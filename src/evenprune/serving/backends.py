@@ -137,15 +137,15 @@ class VllmBackend:
                 f"use --device {self.device} or another environment"
             )
         self.sampling = SamplingParams
-        self.hint = "use --backend transformers"
-        if is_export(folder):
+        self.hint, export = "use --backend transformers", is_export(folder)
+        if export:
             self.hint = f"serve the dense form of this checkpoint, or {self.hint}"
         else:
             check_model_folder(folder)
             check_stored(Path(folder))
         try:
             method: str | None = None
-            if is_export(folder):
+            if export:
                 from . import vllm_plugin
 
                 vllm_plugin.register()  # also where its entry point is not installed
