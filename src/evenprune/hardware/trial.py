@@ -35,21 +35,14 @@ class Trial:
     compared: tuple[int, int, int]
 
 
-def _shape(hidden: int, inner: int, blocks: int, heads: int, kv: int, words: int) -> dict[str, Any]:
-    return {
-        "hidden_size": hidden,
-        "intermediate_size": inner,
-        "num_hidden_layers": blocks,
-        "num_attention_heads": heads,
-        "num_key_value_heads": kv,
-        "vocab_size": words,
-    }
-
-
+SHAPE = (
+    *("hidden_size", "intermediate_size", "num_hidden_layers"),
+    *("num_attention_heads", "num_key_value_heads", "vocab_size"),
+)
 TRIALS = {
     # The shape of a Llama of 1.2 billion parameters; the paper's text.
-    "1b": Trial(_shape(2048, 8192, 16, 32, 8, 128256), (2106, 256, 512), (64, 8, 512)),
-    "tiny": Trial(_shape(64, 128, 3, 4, 2, 256), (12, 3, 20), (8, 2, 16)),
+    "1b": Trial(dict(zip(SHAPE, (2048, 8192, 16, 32, 8, 128256))), (2106, 256, 512), (64, 8, 512)),
+    "tiny": Trial(dict(zip(SHAPE, (64, 128, 3, 4, 2, 256))), (12, 3, 20), (8, 2, 16)),
 }
 
 
