@@ -209,7 +209,7 @@ DROPS = "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif
 
 @pytest.mark.parametrize(
     ("template", "message"),
-    [(None, "to have a chat template"), (DROPS, "does not show the text to judge")],
+    [(None, "chat_template is not set"), (DROPS, "does not show the text to judge")],
 )
 def test_a_model_that_is_no_guard_is_refused(template, message, tmp_path):
     folder = save_guard(tmp_path / "g", template)

@@ -14,7 +14,7 @@ the digests of the checkpoints are the same from run to run.
 import argparse
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from ..config.serving_keys import Measured
 from ..data.hub_models import located
 from ..data.readers.rows import table_files
 from ..io.checksums import sealed, sha256_cached, source_folder
+from ..io.codedigest import package_versions
 from ..io.errors import UserError
 from ..io.files import digest, write_json
 from ..io.outputs import check_file, check_ours
@@ -43,11 +44,10 @@ from ..models.loading import (
 from ..models.trust import add_trust_argument, trust_record
 from . import workload as prompting
 from .backends import Backend, choose, load_backend, system
-from .energy import EnergyMeter
+from .energy import EnergyMeter, Reading
 from .interleave import Engines, Record, measure_rounds, orders
-from .measure import Workload
+from .measure import Workload, summarize
 from .memory import decide
-from .outcome import checkpoint_part, dense_name
 
 
 class Settings(Measured):
@@ -163,6 +163,65 @@ def measure(asked: Settings, job: Job, together: bool) -> tuple[Engines, list[Re
         if meter is not None:
             meter.close()
         engines.close()
+
+
+def energy_of(record: Record, device: str) -> dict[str, Any]:
+    """Return what the energy of a record is made of, and how it was read."""
+    fields = {name: value for name, value in record["generate"].items() if name != "calls"}
+    reading = Reading(**fields)
+    scope = reading.scope(device)
+    return {
+        "source": reading.source(scope),
+        "scope": list(scope),
+        "components": {
+            name: {
+                "source": reading.sources[name],
+                "method": reading.methods[name],
+                "watts": joules / reading.seconds,
+            }
+            for name, joules in reading.joules.items()
+        },
+        "tracker": {
+            "name": "codecarbon offline",
+            "version": package_versions("codecarbon")["codecarbon"],
+        },
+    }
+
+
+def dense_name(models: Mapping[str, Identity]) -> str | None:
+    """Return the name of the model that was pruned from none: what the others are compared with.
+
+    None where there is no such model, or more than one.
+    """
+    found = [name for name, model in models.items() if model.base_sha256 is None]
+    return found[0] if len(found) == 1 else None
+
+
+def checkpoint_part(
+    model: Identity,
+    records: Sequence[Record],
+    described: Mapping[str, Any],
+    sizes: Sequence[int],
+    device: str,
+) -> dict[str, Any]:
+    """Return what the output says of one checkpoint: digests, figures, kernel and energy.
+
+    records: its own; described: of its engine.
+    """
+    categories = {}
+    for size in sizes:
+        rows = [one["figures"] for one in records if one["batch"] == size]
+        categories[f"batch {size}"] = {
+            name: summarize([row[name] for row in rows]) for name in rows[0]
+        }
+    return {
+        **model.as_dict(),
+        "headline": "decode_tok_per_s",
+        "metrics": categories[f"batch {sizes[0]}"],
+        "categories": categories,
+        "backend": described,
+        "energy": energy_of(records[-1], device),
+    }
 
 
 def run(args: argparse.Namespace) -> None:
