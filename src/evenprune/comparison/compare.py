@@ -63,7 +63,7 @@ from .sides import (
     calibration_note,
     evaluations_folder,
     open_evaluated,
-    open_side,
+    open_model,
     require_roles,
     results_of,
     run_of,
@@ -240,7 +240,12 @@ def compare(
     own = Path(metrics) if metrics else None
     if place:
         _check_out(place, [*map(Path, names), *files])
-    opened = [_open(name, Path(lock), trust_remote_code, own) for name in names]
+    opened = [
+        open_evaluated(Path(name), name)
+        or open_recorded(name, own)
+        or open_model(name, Path(lock), trust_remote_code)
+        for name in names
+    ]
     blocks: Sequence[Block]
     stored: Mapping[str, Stored | None] = {}
     if any(isinstance(side, Recorded) for side in opened):
@@ -325,14 +330,6 @@ def _card(side: Side) -> Path:
             "--card out"
         )
     return card_of(side.folder)
-
-
-def _open(text: str, lock: Path, trust: bool, metrics: Path | None) -> Side | Recorded:
-    if open_evaluated(Path(text), text) is None:
-        recorded = open_recorded(text, metrics)
-        if recorded:
-            return recorded
-    return open_side(text, lock, trust)
 
 
 def _recorded_blocks(

@@ -90,15 +90,12 @@ def open_evaluated(path: Path, name: str = "") -> Evaluated | None:
     return Evaluated(name, path, results) if results else None
 
 
-def open_side(text: str, lock: Path, trust: bool) -> Side:
-    """Return what an argument names.
+def open_model(text: str, lock: Path, trust: bool) -> Model:
+    """Return the model that an argument names.
 
-    Raises UserError for a path or id that is none of a model folder, the record of one, an id on
-    the hub and an evaluation.
+    Raises UserError for a path or id that is none of a model folder, the record of one and an id
+    on the hub.
     """
-    evaluated = open_evaluated(Path(text), text)
-    if evaluated:
-        return evaluated
     place, revision = find_model(text, lock, trust)
     folder = source_folder(place)
     if not (folder / "config.json").is_file():
