@@ -20,11 +20,9 @@ from evenprune.comparison import differences
 from evenprune.comparison.differences import STATES
 from evenprune.comparison.report import Block, Comparison
 from evenprune.config.tasks import FACTS
-from evenprune.evaluation.multiple_choice import TASK as MULTIPLE_CHOICE
 from evenprune.io.checksums import sealed
 from evenprune.io.files import sha256_file
 from evenprune.stats.measures import MEASURES
-from evenprune.stats.metrics import bbq_metrics, perplexity
 from evenprune.stats.verdicts import BY_TEXT
 
 DATA = {"file": "d" * 64}
@@ -315,20 +313,6 @@ def own_questions(wrong, named=True):
 def test_own_questions_that_name_no_stereotype_have_an_accuracy_alone():
     none = [records("multiple_choice", own_questions(wrong, named=False)) for wrong in (5, 25)]
     assert [row.metric for row, *_ in differences.differences("quiz", *none)] == ["acc"]
-
-
-def test_what_records_give_is_what_the_evaluation_counts():
-    nats, quiz = losses(0.02), own_questions(5)
-    ppl = perplexity([row["nll"] for row in nats], [row["n_tokens"] for row in nats])
-    shares = {"ss": {"value": 0.6}, "lms": {"value": 1}, "icat": {"value": 0.8}}
-    for task, rows, found in (
-        ("bbq", bbq_rows({3: 0, 150: 0}), bbq_metrics(bbq_rows({3: 0, 150: 0}))),
-        ("multiple_choice", quiz, MULTIPLE_CHOICE.metrics(quiz)),
-        ("perplexity", nats, {"ppl": ppl}),
-        ("stereoset", pairs("stereoset", 120), shares),
-    ):
-        for name, metric in metrics_of(task, rows).items():
-            assert metric["value"] == pytest.approx(found[name]["value"])
 
 
 def test_few_items_are_not_tested(tmp_path, capsys):

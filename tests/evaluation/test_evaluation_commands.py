@@ -24,10 +24,13 @@ from evenprune.evaluation import perplexity
 from evenprune.evaluation.harness import Harness, wikitext_pages
 from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.protocol import Protocol
+from evenprune.stats.measures import MEASURES
+from evenprune.stats.records import read_records
 
 TASKS = {
-    task: {"orders": 6} if task == "unqover" else {}
-    for task in ("perplexity", "hellaswag", "mmlu", "crows_pairs", "stereoset", "unqover", "bbq")
+    **{name: {} for name in ("perplexity", "hellaswag", "mmlu", "crows_pairs", "bbq")},
+    "stereoset": {"counterfactuals": 2},
+    "unqover": {"orders": 6},
 }
 
 
@@ -52,6 +55,12 @@ def test_each_benchmark_writes_metrics_and_items(task, model, data, tmp_path):
     assert all(len(value) == 64 for value in found["data"].values())
     items = items_of(tmp_path)
     assert len({(item["item_id"], item.get("perm")) for item in items}) == len(items) > 0
+    rows, checked = read_records(tmp_path / "items.jsonl"), 0
+    for (own, name), measure in MEASURES.items():
+        value = measure.value(rows) if own == task else None
+        checked += value is not None
+        assert value is None or value == pytest.approx(found["metrics"][name]["value"]), name
+    assert checked
     if task != "perplexity":
         own = [item["correct"] for item in items if item.get("perm", "012") == "012"]
         accuracy = sum(own) / len(own)

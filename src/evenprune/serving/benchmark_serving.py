@@ -18,12 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import Field
+from typing import Any
 
 from ..config.flags import add_flags, checked
-from ..config.serving_keys import Measured
 from ..data.hub_models import located
 from ..data.readers.rows import table_files
 from ..io.checksums import sealed, sha256_cached, source_folder
@@ -34,7 +31,6 @@ from ..io.outputs import check_file, check_ours
 from ..io.progress import Progress
 from ..models.identity import Identity, identify
 from ..models.loading import (
-    DTYPES,
     limit_threads,
     load_config,
     load_tokenizer,
@@ -45,23 +41,9 @@ from ..models.trust import add_trust_argument, trust_record
 from . import workload as prompting
 from .backends import Backend, choose, load_backend, system
 from .energy import EnergyMeter, Reading
-from .interleave import Engines, Record, measure_rounds, orders
-from .measure import Workload, summarize
+from .interleave import Engines, Record, measure_rounds
+from .measure import Settings, summarize
 from .memory import decide
-
-
-class Settings(Measured):
-    """How a measurement is made: keys of ``serving`` and these."""
-
-    warmup: int = Field(1, ge=1, description="runs before those that count")
-    min_seconds: float = Field(0.5, description="shortest measured region")
-    device: Literal["cpu", "cuda"] | None = Field(None, description="null: cuda if there is one")
-    dtype: Literal[DTYPES] = Field(  # type: ignore[valid-type]
-        "auto", description="`auto`: the checkpoint's own"
-    )
-    seed: int = Field(0, description="of the prompts and of the order within a round")
-    gpus: int = Field(1, ge=1, description="GPUs that hold the model together")
-
 
 # Options that decide the figures as they are given
 SPEC = (
@@ -151,14 +133,11 @@ def measure(asked: Settings, job: Job, together: bool) -> tuple[Engines, list[Re
 
     engines, meter = Engines(load, together), None
     progress = Progress(asked.rounds * len(names) * len(asked.batch_sizes), "benchmark-serving")
-    workload = Workload(asked.new_tokens, asked.warmup, asked.min_seconds, asked.carbon_intensity)
     try:
         for name in names if together else ():
             engines.get(name)
         meter = EnergyMeter(spec["device"], asked.carbon_intensity, asked.gpus)
-        wanted = orders(names, asked.rounds, asked.seed)
-        sizes, step = asked.batch_sizes, progress.update
-        return engines, measure_rounds(engines, meter, job.prompts, sizes, wanted, workload, step)
+        return engines, measure_rounds(engines, meter, job.prompts, names, asked, progress.update)
     finally:
         if meter is not None:
             meter.close()
