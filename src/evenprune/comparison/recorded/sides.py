@@ -42,7 +42,7 @@ def open_recorded(text: str, table: Path | None = None) -> Recorded | None:
             f"{' and '.join(found)}; name the folder of one"
         )
     return next(
-        (Recorded(text, path, name, once(several, path)) for name, several in found.items()), None
+        (Recorded(text, name, once(several, path)) for name, several in found.items()), None
     )
 
 
