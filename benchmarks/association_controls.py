@@ -96,7 +96,8 @@ def moments(found: Found, base: Found | None = None) -> tuple[float, float]:
     n, m = sum(count for _, count in sums.values()), len(sums)
     mean = sum(total for total, _ in sums.values()) / n
     squares = sum((total - count * mean) ** 2 for total, count in sums.values())
-    return mean, mean / (squares * m / (m - 1) / n**2) ** 0.5
+    error = (squares * m / (m - 1) / n**2) ** 0.5
+    return mean, mean / error if error else 0.0
 
 
 def controls(model: str, limit: int, steps: int, work: Path) -> Iterator[dict[str, Any]]:
