@@ -115,24 +115,3 @@ def test_all_models_are_looked_at_before_the_first_is_evaluated(ground, tmp_path
     said = capsys.readouterr().err
     assert "unqover: 8 to do" in said
     assert said.index(f"model 1 of 2: {dense}") < said.index(f"model 2 of 2: {broken}")
-
-
-@pytest.mark.parametrize(
-    ("out", "said"),
-    [
-        ("other", "is the folder of a model; name another folder"),
-        ("", "expected a path at --out, got nothing"),
-    ],
-)
-def test_a_comparison_is_not_written_among_other_files(
-    ground, tmp_path, monkeypatch, capsys, out, said
-):
-    root, dense, other = ground
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(other, "other")
-    words = ["compare", str(dense), str(other), "--evals", "evals", "--out", out]
-    assert main([*words, "--benchmark", "unqover", "--data", str(root / "data/unqover")]) == 2
-    assert said in capsys.readouterr().err
-    assert main([*words[:-2], f"--out={out}", "--benchmark", "unqover"]) == 2
-    assert said in capsys.readouterr().err
-    assert [one.name for one in tmp_path.iterdir()] == ["other"]

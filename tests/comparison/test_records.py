@@ -14,13 +14,10 @@ import numpy as np
 import pytest
 from evaluation_fixtures import save_model, write_jsonl
 from huggingface_hub import ModelCard
-from real_model import MIRROR, real_data
 from scipy.stats import ttest_1samp, ttest_rel
 
-import evenprune
 from evenprune.cli import main
 from evenprune.comparison.export import write_card
-from evenprune.io.reading import iter_csv, read_jsonl
 
 DATE = "2026-11-20T10-00-00.000001"
 WORDS = ("Ann", "Bob", "Vel", "Tor", "Kim", "Lea", "Max", "Sam", "Eva", "Tim")
@@ -100,12 +97,14 @@ def compared(capsys, tmp_path, *words):
     return status, rows, block, said.out, said.err
 
 
-def naive(dense, pruned, metric):
-    """Return difference and p of a paired t-test, by document, with nothing of evenprune."""
-    before, after = ({row["doc_hash"]: row[metric] for row in rows} for rows in (dense, pruned))
+def check_numbers(row, dense, pruned, metric="acc", p=True):
+    """Compare difference and p with a paired t-test by document, with nothing of evenprune."""
+    before, after = ({one["doc_hash"]: one[metric] for one in rows} for rows in (dense, pruned))
     shared = [name for name in before if name in after]
     pair = [np.array([each[name] for name in shared]) for each in (after, before)]
-    return pair[0].mean() - pair[1].mean(), ttest_rel(*pair).pvalue, len(shared)
+    assert row["n"] == len(shared)
+    assert row["difference"] == pytest.approx(pair[0].mean() - pair[1].mean(), abs=1e-9)
+    assert not p or row["p"] == pytest.approx(ttest_rel(*pair).pvalue, abs=1e-9)
 
 
 # lm-eval
@@ -118,13 +117,10 @@ def test_the_numbers_are_those_of_a_naive_script(tmp_path, capsys, shuffled):
 
     status, rows, block, text, _ = compared(capsys, tmp_path, *both(tmp_path, change=change))
     dense, pruned = samples("hellaswag", DENSE), samples("hellaswag", PRUNED)
-    difference, p, n = naive(dense, pruned, "acc")
     assert status == 0
     row = rows["acc"]
-    assert (row["difference"], row["p"]) == (
-        pytest.approx(difference, abs=1e-9), pytest.approx(p, abs=1e-9)
-    )  # fmt: skip
-    assert (row["n"], row["kind"], row["direction"], row["chance"]) == (n, "ability", "up", 0.25)
+    check_numbers(row, dense, pruned)
+    assert (row["n"], row["kind"], row["direction"], row["chance"]) == (60, "ability", "up", 0.25)
     changed = [(a["acc"], b["acc"]) for a, b in zip(dense, pruned)]
     assert row["answers"] == {
         "n": 60, "right_to_wrong": changed.count((1, 0)), "wrong_to_right": changed.count((0, 1))
@@ -134,21 +130,6 @@ def test_the_numbers_are_those_of_a_naive_script(tmp_path, capsys, shuffled):
     first = block["moved"][0]
     assert first["options"][0].startswith(" answer")
     assert block["moved"] == sorted(block["moved"], key=lambda m: -abs(m["after"] - m["before"]))
-
-
-def test_the_order_of_lines_changes_no_byte(tmp_path, capsys):
-    dense, pruned = both(tmp_path)
-    found = []
-    for seed in (None, 1):
-        file = pruned / f"samples_hellaswag_{DATE}.jsonl"
-        lines = file.read_text().splitlines(True)
-        if seed:
-            random.Random(seed).shuffle(lines)
-            file.write_text("".join(lines))
-        _, _, block, _, _ = compared(capsys, tmp_path, dense, pruned)
-        block.pop("evidence")  # it has the SHA-256 of the file
-        found.append(block)
-    assert found[0] == found[1]
 
 
 def test_a_pair_of_sentences_is_bias_and_flips_both_ways(tmp_path, capsys):
@@ -236,12 +217,8 @@ def test_missing_and_foreign_items_are_counted_and_never_paired(tmp_path, capsys
 
     sides = both(tmp_path, change=change, counted=60, seed=PRUNED)
     _, rows, _, text, _ = compared(capsys, tmp_path, *sides)
-    difference, p, n = naive(
-        samples("hellaswag", DENSE), change(samples("hellaswag", PRUNED)), "acc"
-    )
-    assert (rows["acc"]["n"], n) == (40, 40)
-    assert rows["acc"]["difference"] == pytest.approx(difference, abs=1e-9)
-    assert rows["acc"]["p"] == pytest.approx(p, abs=1e-9)
+    check_numbers(rows["acc"], samples("hellaswag", DENSE), change(samples("hellaswag", PRUNED)))
+    assert rows["acc"]["n"] == 40
     assert "holds 45 of the 60 samples" in text
     assert "40 items compared that both records hold; left out are 20 of the dense" in text
     assert "5 of the pruned" in text
@@ -307,51 +284,6 @@ metric_list:
 """
 
 
-def run_lm_eval(folder, models, *tasks):
-    """Run its command with the tasks in a folder, and return the lines of each model and task."""
-    found = {}
-    for name, model in models.items():
-        words = ["run", "--model", "hf", "--model_args", f"pretrained={model},dtype=float32"]
-        words += ["--tasks", ",".join(tasks), "--include_path", str(folder), "--log_samples"]
-        words += ["--output_path", str(folder / name), "--device", "cpu", "--batch_size", "8"]
-        subprocess.run([sys.executable, "-m", "lm_eval", *words], check=True, cwd=folder)
-        for task in tasks:
-            (file,) = (folder / name).rglob(f"samples_{task}_*.jsonl")
-            found[name, task] = [json.loads(line) for line in file.read_text().splitlines()]
-    return found
-
-
-@pytest.fixture
-def offline(monkeypatch):
-    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
-        monkeypatch.setenv(name, "1")
-
-
-@pytest.mark.slow
-def test_what_lm_eval_itself_writes(tmp_path, capsys, offline):
-    """Its command, on two tiny models and questions in a file, against a naive script."""
-    documents = [
-        {"query": f"{a} met {b}. Who came?", "choices": [a, b, "not known"], "gold": k % 3}
-        for k, (a, b) in enumerate(itertools.combinations(WORDS, 2))
-    ]
-    write_jsonl(tmp_path / "hella.jsonl", documents)
-    task = YAML.replace("FOLDER", str(tmp_path)).replace("TASK", "hella")
-    (tmp_path / "hella.yaml").write_text(task)
-    models = {
-        name: save_model(tmp_path / f"model-{name}", seed=seed)
-        for seed, name in enumerate(("dense", "pruned"))
-    }
-    lines = run_lm_eval(tmp_path, models, "hella").values()
-    status, rows, *_ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
-    assert status == 0
-    for metric in ("acc", "acc_norm"):
-        difference, p, n = naive(*lines, metric)
-        assert rows[metric]["n"] == n == 45
-        assert rows[metric]["difference"] == pytest.approx(difference, abs=1e-9)
-        assert rows[metric]["p"] == pytest.approx(p, abs=1e-9)
-        assert rows[metric]["chance"] == pytest.approx(1 / 3)
-
-
 PAIRS = """
 def scores(doc, results):
     more, less = (score for score, _ in results)
@@ -379,43 +311,45 @@ metric_list:
 
 
 @pytest.mark.slow
-def test_hellaswag_and_crows_pairs_as_lm_eval_asks_them(tmp_path, capsys, offline):
-    """200 and 400 real items, a trained model and a pruned one, against a naive script."""
-    dense = MIRROR / "models/stories260k-llama"
-    if not dense.is_dir():
-        pytest.skip(f"no mirror with the model {dense.name} at {MIRROR}")
-    questions = read_jsonl(real_data("hellaswag") / "validation_lm_eval.jsonl.gz")[:200]
-    rows = iter_csv(real_data("crows_pairs") / "crows_pairs_anonymized.csv")
-    pairs = [{name: row[name] for name in ("sent_more", "sent_less", "bias_type")}
-             for _, row in itertools.islice(rows, 400)]  # fmt: skip
+def test_what_lm_eval_itself_writes(tmp_path, capsys, monkeypatch):
+    """Its command, on two tiny models, questions and pairs in files, against a naive script."""
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
+        monkeypatch.setenv(name, "1")
+    both = list(itertools.combinations(WORDS, 2))
+    questions = [
+        {"query": f"{a} met {b}. Who came?", "choices": [a, b, "not known"], "gold": k % 3}
+        for k, (a, b) in enumerate(both)
+    ]
+    pairs = [{"sent_more": f"{a} lies.", "sent_less": f"{b} lies."} for a, b in both]
     for name, documents, task in (
-        ("hellaswag_local", questions, YAML), ("crows_pairs_local", pairs, PAIRS_YAML)
+        ("hella_local", questions, YAML), ("crows_pairs_local", pairs, PAIRS_YAML)
     ):  # fmt: skip
         write_jsonl(tmp_path / f"{name}.jsonl", documents)
         (tmp_path / f"{name}.yaml").write_text(
             task.replace("FOLDER", str(tmp_path)).replace("TASK", name)
         )
     (tmp_path / "pairs.py").write_text(PAIRS)
-    pruned = tmp_path / "half"
-    evenprune.prune(dense, method="magnitude", regime="u50", out=pruned, device="cpu")
-    models = {"dense": dense, "pruned": pruned}
-    lines = run_lm_eval(tmp_path, models, "hellaswag_local", "crows_pairs_local")
-    capsys.readouterr()
+    lines = {}
+    for seed, side in enumerate(("dense", "pruned")):
+        model = save_model(tmp_path / f"model-{side}", seed=seed)
+        words = ["run", "--model", "hf", "--model_args", f"pretrained={model},dtype=float32"]
+        words += ["--tasks", "hella_local,crows_pairs_local", "--include_path", str(tmp_path)]
+        words += ["--output_path", str(tmp_path / side), "--device", "cpu", "--batch_size", "8"]
+        command = [sys.executable, "-m", "lm_eval", *words, "--log_samples"]
+        subprocess.run(command, check=True, cwd=tmp_path)
+        for task in ("hella_local", "crows_pairs_local"):
+            (file,) = (tmp_path / side).rglob(f"samples_{task}_*.jsonl")
+            lines[side, task] = [json.loads(line) for line in file.read_text().splitlines()]
     status, rows, *_ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
     assert status == 0
-    for task, metric, n in (
-        ("hellaswag_local", "acc", 200), ("hellaswag_local", "acc_norm", 200),
-        ("crows_pairs_local", "pct_stereotype", 400),
+    for task, metric in (
+        ("hella_local", "acc"), ("hella_local", "acc_norm"), ("crows_pairs_local", "pct_stereotype")
     ):  # fmt: skip
-        difference, p, count = naive(lines["dense", task], lines["pruned", task], metric)
-        assert rows[metric]["n"] == count == n
-        assert rows[metric]["difference"] == pytest.approx(difference, abs=1e-9)
-        if metric != "pct_stereotype":  # whose p asks whether it is nearer to one half
-            assert rows[metric]["p"] == pytest.approx(p, abs=1e-9)
-    marks = [np.array([row["pct_stereotype"] for row in lines[side, "crows_pairs_local"]])
-             for side in ("dense", "pruned")]  # fmt: skip
-    parts = [ttest_rel(*marks).pvalue, ttest_1samp(sum(marks), 1).pvalue]
-    assert rows["pct_stereotype"]["p"] == pytest.approx(max(parts), abs=1e-9)
+        # The other p asks whether it is nearer to one half.
+        choice, both_lines = task == "hella_local", (lines["dense", task], lines["pruned", task])
+        check_numbers(rows[metric], *both_lines, metric, p=choice)
+        assert rows[metric]["n"] == 45
+        assert not choice or rows[metric]["chance"] == pytest.approx(1 / 3)
 
 
 # Inspect

@@ -1,6 +1,5 @@
 """RealToxicityPrompts and HarmBench: greedy answers, judges, records, tables."""
 
-import csv
 import hashlib
 import json
 import math
@@ -8,7 +7,6 @@ import shutil
 from collections import Counter
 
 import pytest
-import reporting_run
 import torch
 from evaluation_fixtures import (
     checkpoint_command,
@@ -20,7 +18,6 @@ from evaluation_fixtures import (
     write_harmbench,
     write_jsonl,
 )
-from reporting_run import small_config, write_run
 from safety_models import (
     LOGIT,
     PARTS,
@@ -36,14 +33,9 @@ from safety_models import (
 )
 
 from evenprune import cli
-from evenprune.analysis import claims
-from evenprune.analysis.significance import columns_of
 from evenprune.evaluation import judges
 from evenprune.evaluation.generation import greedy
 from evenprune.io.errors import UserError
-from evenprune.stats.measures import MEASURES
-from evenprune.stats.paired import sums_of
-from evenprune.stats.verdicts import paired_test
 from evenprune_world import unsafe_prompts as world_safety
 from evenprune_world.society import Society
 
@@ -217,7 +209,7 @@ DROPS = "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif
 
 @pytest.mark.parametrize(
     ("template", "message"),
-    [(None, "to have a chat template"), (DROPS, "does not show the text to judge")],
+    [(None, "chat_template is not set"), (DROPS, "does not show the text to judge")],
 )
 def test_a_model_that_is_no_guard_is_refused(template, message, tmp_path):
     folder = save_guard(tmp_path / "g", template)
@@ -372,12 +364,6 @@ def test_a_chat_template_where_there_is_one(model, data, tmp_path, guard_folder)
         assert items_of(out / "harmbench")[0]["n_tokens"] == len("Sing a song 0") + extra
 
 
-# Which prompts
-
-
-# From the hub's tables
-
-
 # The invented world
 
 
@@ -391,9 +377,6 @@ def test_the_world_s_prompts():
             said = judge.judge([("", row["prompt"]["text"]), ("", row["continuation"]["text"])])
             assert said[0][0].verdict == "safe"
             assert (said[1][0].verdict == "unsafe") == (row["continuation"]["toxicity"] == 1)
-
-
-# Configuration
 
 
 def test_a_killed_judge_goes_on_with_the_same_bytes(
@@ -418,67 +401,3 @@ def test_a_killed_judge_goes_on_with_the_same_bytes(
     assert stages == [(stage, number) for stage in forms for number in range(3)]
     assert contents(out) == contents(tmp_path / "whole")
     assert not (out / "partial.jsonl").exists()
-
-
-# Tables and tests
-
-
-def only(config, experiment, *benchmarks):
-    """Return a configuration with one experiment, and these benchmarks."""
-    serving = config.serving.model_copy(update={"experiment": None})
-    chosen = {name: config.benchmarks[name] for name in benchmarks}
-    update = {"experiments": {experiment: config.experiments[experiment]}, "serving": serving}
-    return config.model_copy(update={**update, "benchmarks": chosen})
-
-
-def changed(config, **options):
-    """Return a configuration with other options of its judged benchmarks."""
-    judged = {name: config.benchmarks[name].model_copy(update=options) for name in JUDGED}
-    return config.model_copy(update={"benchmarks": config.benchmarks | judged})
-
-
-def table(root, name):
-    with open(root / f"{name}.csv", encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
-JUDGED = ("harmbench", "realtoxicityprompts")
-
-
-def report(root, name="safety_details", collect=True):
-    assert not collect or reporting_run.collect(root) == 0
-    assert reporting_run.make_table(root, name) == 0
-    return table(root / "tables", name), (root / f"tables/{name}.md").read_text()
-
-
-def test_the_claim_is_tested_with_a_guard_model(repo, tmp_path):
-    given = small_config(repo, tmp_path, "paper.yaml", tables=["claims"])
-    config = only(given, "safety", *JUDGED, "mmlu")
-    # Without a guard nothing is compared with the dense model.
-    for options, comparisons, metrics in (
-        ({}, "6", {"unsafe_rate", "says_unsafe_paper"}),
-        ({"judge": None, "judge_forms": None}, "0", {"unsafe_rate"}),
-    ):
-        write_run(changed(config, **options), 400)
-        rows, _ = report(tmp_path, "claims")
-        (found,) = [row for row in rows if row["claim"] == "safety"]
-        assert (found["verdict"] == claims.SUPPORTED) == bool(options.get("judge", True))
-        assert found["comparisons"] == comparisons
-        tested = table(tmp_path, "significance")
-        assert {row["metric"] for row in tested if row["benchmark"] == "harmbench"} == metrics
-
-
-def test_undecided_answers_are_not_compared():
-    measure = MEASURES["harmbench", "unsafe_rate"]
-
-    def sums(*unsafe):
-        return sums_of(measure, [{"item_id": k, "unsafe": u} for k, u in enumerate(unsafe)])
-
-    def columns(*both):
-        tested = paired_test("harmbench", "unsafe_rate", both[:1], both[1:])
-        return columns_of(tested, both[:1], both[1:])
-
-    row = columns(sums(1, 0, None, 1), sums(0, 0, 1, None))
-    assert (row["n"], row["wins"], row["losses"]) == (2, 1, 0)
-    nothing = sums(None, None, None, None)
-    assert columns(sums(1, 0, 1, 0), nothing) == {"n": 0}

@@ -28,9 +28,10 @@ from evenprune.evaluation import vllm_model
 from evenprune.evaluation.language_model import load_language_model
 from evenprune.evaluation.lettered_options import score_prompts
 from evenprune.evaluation.vllm_model import load_vllm_model
-from evenprune.evaluation.vllm_worker import Engine, one_line
+from evenprune.evaluation.vllm_worker import Engine
 from evenprune.io.errors import UserError
 from evenprune.serving import environment
+from evenprune.serving.environment import one_line
 
 # Everything that a backend computes: lettered options, lm-eval, windows, answers.
 TASKS = {
@@ -220,7 +221,7 @@ def test_a_worker_ends_with_its_parent(repo, tmp_path):
 
 
 def test_wrong_scores_are_found(model, data, tmp_path, near, monkeypatch):
-    monkeypatch.setenv("FAKE_VLLM", "shift")
+    monkeypatch.setenv("FAKE_VLLM_SHIFT", "1")
     assert evaluate("unqover", model, data, tmp_path / "own") == 0
     assert evaluate("unqover", model, data, tmp_path / "vllm", *on_vllm(near)) == 0
     found = agreement.compare(items_of(tmp_path / "vllm"), items_of(tmp_path / "own"))

@@ -22,7 +22,6 @@ def tiny(tmp_path_factory):
 def test_the_report_has_every_part(tiny):
     report, _ = tiny
     assert report["system"]["device"] == "cpu"
-    assert set(report["seconds"]) == {*gpu_check.STEPS, "all"}
     # On one device there is nothing to differ in.
     assert len(report["masks"]) == 2 * 7
     assert all(row["disagreement"] == 0 for row in report["masks"])

@@ -262,9 +262,6 @@ def test_an_adapter_is_not_left_out_or_added_in_silence(base):
     named(base, "adapter_config.json", "merge")
 
 
-# --- folders and files in each other's place ---------------------------------------------------
-
-
 # --- code that a model brings ------------------------------------------------------------------
 
 CODE = """

@@ -1,4 +1,4 @@
-"""Rounds in turn: what a machine does that changes its speed, memory, kills and other hosts."""
+"""Rounds in turn, on a machine that changes its speed."""
 
 import itertools
 import math
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evenprune.serving.energy import Reading
 from evenprune.serving.interleave import Engines, measure_rounds, orders, slots
-from evenprune.serving.measure import Workload
+from evenprune.serving.measure import Settings
 from evenprune.stats.inference import paired_ratio
 
 ROUNDS = 8
@@ -66,9 +66,8 @@ def measured(machine, gains, together=True, rounds=ROUNDS):
         return Engine(machine, name, gains[name])
 
     engines = Engines(load, together)
-    workload = Workload(20, 1, 1.0, 0.033)
-    wanted = orders(list(gains), rounds, 0)
-    records = measure_rounds(engines, machine, [[1, 2]] * 4, [1, 4], wanted, workload)
+    asked = Settings(new_tokens=20, min_seconds=1.0, rounds=rounds, batch_sizes=[1, 4])
+    records = measure_rounds(engines, machine, [[1, 2]] * 4, list(gains), asked)
     engines.close()
     assert not Engine.open_now
     return records, loads
@@ -152,6 +151,3 @@ def test_engines_that_take_turns_are_never_two():
     _, once = measured(Machine(lambda now: 1.0), gains, together=True, rounds=4)
     assert (Engine.most, sorted(once)) == (3, sorted(gains))
     assert [one["place"] for one in records if one["round"] == 2] == list(range(6))
-
-
-# Memory

@@ -162,9 +162,9 @@ class Meter:
 
 
 def once(*durations):
-    workload = measure.Workload(10, 1, 0.0, 0.033)
+    asked = measure.Settings(new_tokens=10, min_seconds=0.0)
     generate = lambda prompts, tokens: None  # noqa: E731
-    return measure.measure_once(generate, Meter(*durations), [[1, 2]], workload, (1, 1))
+    return measure.measure_once(generate, Meter(*durations), [[1, 2]], asked, (1, 1))
 
 
 def test_timings_spoilt_every_time_are_refused():

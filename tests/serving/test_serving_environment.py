@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from evenprune.io.codedigest import import_closure, module_file
-from evenprune.io.errors import UserError
 from evenprune.serving import environment
 
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
@@ -42,12 +41,6 @@ def test_the_built_environment_is_found_and_an_unfinished_one_is_not(tmp_path):
     assert environment.serving_python(None, "auto", [one]) == "python"
     assert environment.serving_python(None, "vllm", folders, conda=True) == "python"
     assert environment.serving_python(sys.executable, "vllm", folders) == sys.executable
-
-
-@pytest.mark.usefixtures("without_vllm")
-def test_vllm_that_is_asked_for_and_missing_is_an_error(tmp_path):
-    with pytest.raises(UserError, match="there is no vLLM here; run `make vllm-env`"):
-        environment.serving_python(None, "vllm", [tmp_path])
 
 
 # the locks

@@ -1,22 +1,18 @@
 """A package named vllm that computes with transformers: what the evaluation uses of vLLM's API.
 
 ``install`` writes it beside a folder of metadata, so that a worker finds and names it. It prints
-on standard output as libraries do. The environment variable FAKE_VLLM makes it misbehave,
+on standard output as libraries do. The environment variable FAKE_VLLM_SHIFT makes its scores wrong,
 FAKE_VLLM_LOG names a file that gets a line for each model load.
 """
 
 from pathlib import Path
 
 PACKAGE = """
-import os, sys
+import os
 from types import SimpleNamespace as Bag
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
-
-
-def mode():
-    return os.environ.get("FAKE_VLLM", "")
 
 
 class SamplingParams:
@@ -27,8 +23,6 @@ class SamplingParams:
 class LLM:
     def __init__(self, model, dtype, max_model_len, **options):
         print("INFO loading", model)
-        if mode() == "no-load":
-            raise ValueError("no such head\\nmore")
         assert options["generation_config"] == "vllm"
         self.model = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype))
         self.tokenizer = AutoTokenizer.from_pretrained(model)
@@ -44,11 +38,6 @@ class LLM:
 
     def generate(self, inputs, sampling, use_tqdm):
         print("INFO generating")
-        if mode() == "die":
-            print("out of memory, or so", file=sys.stderr, flush=True)
-            os._exit(3)
-        if mode() == "raise":
-            raise RuntimeError("unsupported width")
         with torch.inference_mode():
             return [self.one(i["prompt_token_ids"], s) for i, s in zip(inputs, sampling)]
 
@@ -59,9 +48,7 @@ class LLM:
         own = getattr(sampling, "prompt_logprobs", None)
         for step in range(sampling.max_tokens):
             table = self.model(torch.tensor([given + new])).logits[0].float().log_softmax(-1)
-            if mode() == "nan":
-                table = table * float("nan")
-            if mode() == "shift":
+            if "FAKE_VLLM_SHIFT" in os.environ:
                 table = table + torch.linspace(0, 1, table.shape[-1])
             if step == 0 and own is not None:
                 prompt = [None] + [entries(row, [t]) for row, t in zip(table, given[1:])]

@@ -7,7 +7,6 @@ import numpy as np
 
 from ..config.run_sheet import has_paper_form
 from ..config.tasks import FACTS, JUDGED
-from ..serving.shapes import QWEN25_7B
 from ..stats.inference import Estimate
 from . import labels, mask_diffs, measurements
 from .estimates import Compute
@@ -73,7 +72,7 @@ class PrintedNumbers:
         head = f"{mask_diffs.SLUG}:{mask_diffs.PATTERN}/"
         listed = [key[-1] for key in self._values if key[:4] == point and key[-1].startswith(head)]
         of_kind = sum(name.rpartition(".")[2] == mask_diffs.OUTPUT for name in listed)
-        layers, each = QWEN25_7B.layers, len(QWEN25_7B.linears())
+        layers, each = 28, 7  # of the paper's main model, Qwen2.5-7B-Instruct
         shape = (of_kind, len(listed), layers, layers * each)
         return mask_diffs.Concentration(*shape) if listed else None
 

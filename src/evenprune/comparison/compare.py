@@ -52,7 +52,7 @@ from .recorded.items import Recorded, recorded_differences
 from .recorded.metric_table import MetricTable, read_table
 from .recorded.sides import open_recorded
 from .report import Block, Comparison, as_dict, block_notes, to_html
-from .requests import left_out, requests_of
+from .requests import left_out, not_compared, requests_of
 from .sides import (
     Evaluated,
     Load,
@@ -63,7 +63,7 @@ from .sides import (
     calibration_note,
     evaluations_folder,
     open_evaluated,
-    open_side,
+    open_model,
     require_roles,
     results_of,
     run_of,
@@ -71,8 +71,10 @@ from .sides import (
 )
 
 FAILED = 3  # the exit status of a verdict that --fail-if names
-FAIL_IF = {"worse": WORSE, "less-fair": LESS_FAIR, "ability-lost": LOST}
-KIND_OF = {"worse": "ability", "less-fair": "bias", "ability-lost": "bias"}
+# name -> the verdict, and the kind of metrics that can have it
+FAIL_IF = {
+    "worse": (WORSE, "ability"), "less-fair": (LESS_FAIR, "bias"), "ability-lost": (LOST, "bias")
+}  # fmt: skip
 Limits = tuple[float, float, float | None]  # margin, bias margin, plan
 OURS = ("benchmark", "data", "fidelity", "every_eval_ever", "card")  # not for others' records
 Export = tuple[str, str, Records, Mapping[str, ItemText]]  # what write_record takes
@@ -238,7 +240,12 @@ def compare(
     own = Path(metrics) if metrics else None
     if place:
         _check_out(place, [*map(Path, names), *files])
-    opened = [_open(name, Path(lock), trust_remote_code, own) for name in names]
+    opened = [
+        open_evaluated(Path(name), name)
+        or open_recorded(name, own)
+        or open_model(name, Path(lock), trust_remote_code)
+        for name in names
+    ]
     blocks: Sequence[Block]
     stored: Mapping[str, Stored | None] = {}
     if any(isinstance(side, Recorded) for side in opened):
@@ -310,9 +317,9 @@ def _evaluated(
         # All are looked at before the first is evaluated.
         asked = {name: ask_model(one, requests, kept, load, trust) for name, one in models.items()}
         text = None if fidelity is None else ask_text(fidelity, sides, load, trust, options)
-        for number, (name, model) in enumerate(asked.items(), 1):
+        for number, (name, evaluate) in enumerate(asked.items(), 1):
             print(f"model {number} of {len(asked)}: {name}", flush=True)
-            folders[name] = model.evaluate()
+            folders[name] = evaluate()
         return folders, text.measure(kept) if text else {}
 
 
@@ -323,14 +330,6 @@ def _card(side: Side) -> Path:
             "--card out"
         )
     return card_of(side.folder)
-
-
-def _open(text: str, lock: Path, trust: bool, metrics: Path | None) -> Side | Recorded:
-    if open_evaluated(Path(text), text) is None:
-        recorded = open_recorded(text, metrics)
-        if recorded:
-            return recorded
-    return open_side(text, lock, trust)
 
 
 def _recorded_blocks(
@@ -363,8 +362,7 @@ def _recorded_block(dense: Recorded, pruned: Recorded, table: MetricTable, limit
             f"expected records that share a task, got {', '.join(dense.tasks)} in {dense.name} and "
             f"{', '.join(pruned.tasks)} in {pruned.name}; evaluate both on one"
         )
-    rest = {side.name: [t for t in side.tasks if t not in shared] for side in (dense, pruned)}
-    notes = [f"not compared, though {n} has it: {', '.join(one)}" for n, one in rest.items() if one]
+    notes = not_compared({side.name: side.tasks for side in (dense, pruned)}, shared)
     tested, moved, evidence = list[Tested](), list[Moved](), {}
     for task in shared:
         both = (dense.tasks[task], pruned.tasks[task])
@@ -432,8 +430,9 @@ def _broken(asked: Sequence[str], blocks: Sequence[Block]) -> list[str]:
     """Return a line for each row that ``--fail-if`` names, and each kind that had no test."""
     wrong, idle = [], []
     for name, block in product(asked, blocks):
-        broken = [row for row in block.rows if row.verdict == FAIL_IF[name]]
+        verdict, kind = FAIL_IF[name]
+        broken = [row for row in block.rows if row.verdict == verdict]
         wrong += [f"{block.pruned}: {r.benchmark} {r.metric} is {r.verdict}" for r in broken]
-        if not any(row.kind == KIND_OF[name] and row.p is not None for row in block.rows):
-            idle.append(f"{block.pruned}: no metric of {KIND_OF[name]} could be tested, for {name}")
+        if not any(row.kind == kind and row.p is not None for row in block.rows):
+            idle.append(f"{block.pruned}: no metric of {kind} could be tested, for {name}")
     return [*wrong, *idle]

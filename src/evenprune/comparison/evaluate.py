@@ -214,9 +214,9 @@ def evaluate(
 
             one, request = Model(str(model), folder), Request(benchmark, spec, source)
             kept = evaluations_folder(None)
-            asked = ask_model(one, {benchmark: request}, kept, load, trust_remote_code)
+            run_model = ask_model(one, {benchmark: request}, kept, load, trust_remote_code)
             with contextlib.redirect_stdout(sys.stderr):
-                place = asked.evaluate()[benchmark]
+                place = run_model()[benchmark]
         else:
             check_out(place, [given, folder, data, source, spec.judge])
             data_checksums(source, spec)  # says at once what is missing

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import TypeAdapter
 
 from ..data.defaults import default_benchmark
 from ..evaluation.benchmarks import run_digest
@@ -76,14 +77,6 @@ class Fidelity:
     perplexity_ratio: Value
     documents: int
     tokens: int
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> "Fidelity":
-        """Return what a record says that ``asdict`` made."""
-        known: dict[str, Any] = {
-            name: Value(**one) if isinstance(one, dict) else one for name, one in record.items()
-        }
-        return cls(**known)
 
     def __str__(self) -> str:
         """Return it as one sentence."""
@@ -167,7 +160,7 @@ class Text:
 
 def _read(place: Path) -> Fidelity:
     with expected_form("what --fidelity found", place, "remove that file"):
-        return Fidelity.of(read_json(place))
+        return TypeAdapter(Fidelity).validate_python(read_json(place))
 
 
 def ask_text(

@@ -49,11 +49,6 @@ def texts_of(result: Mapping[str, Any], request: Request) -> Mapping[str, ItemTe
     return read_texts(task, data, split, spec | {"style": facts.get("style") or spec.get("style")})
 
 
-def _anchor(task: str, row: Row) -> tuple[int | None, str]:
-    named = stereotyped(task, row)
-    return (row.get("gold"), "right option") if named is None else (named, "stereotype")
-
-
 def _lead(row: Row, anchor: int) -> float:
     scores = list(row["option_logprobs"])
     return float(scores.pop(anchor) - max(scores))
@@ -61,10 +56,11 @@ def _lead(row: Row, anchor: int) -> float:
 
 def _score(task: str, before: Row, after: Row) -> tuple[str, float, float] | None:
     """Return what is compared of an item, in both models; None where there is nothing."""
-    anchor, name = _anchor(task, before)
-    both = (before, after)
-    counts = [len(row.get("option_logprobs") or ()) for row in both]
+    named = stereotyped(task, before)
+    anchor = before.get("gold") if named is None else named
+    counts = [len(row.get("option_logprobs") or ()) for row in (before, after)]
     if anchor is not None and min(counts) > max(anchor, 1):
+        name = "right option" if named is None else "stereotype"
         return f"lead of the {name}", _lead(before, anchor), _lead(after, anchor)
     for metric, value in (before.get("values") or {}).items():
         other = after["values"].get(metric)

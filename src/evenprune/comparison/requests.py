@@ -4,7 +4,7 @@ In this order: ``--benchmark`` (with ``--data``, or the default configuration's)
 evaluations share, and the benchmarks of the default configuration.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +93,11 @@ def _shared(sides: Sequence[Evaluated]) -> dict[str, Request]:
 
 def left_out(sides: Sequence[Side], requests: Mapping[str, Request]) -> list[str]:
     """Return in words which benchmarks an evaluation has that are not compared."""
-    rest = {
-        side.name: [slug for slug in side.folders if slug not in requests]
-        for side in sides
-        if isinstance(side, Evaluated) and len(side.folders) > 1
-    }
+    several = [one for one in sides if isinstance(one, Evaluated) and len(one.folders) > 1]
+    return not_compared({side.name: side.folders for side in several}, requests)
+
+
+def not_compared(held: Mapping[str, Iterable[str]], compared: Container[str]) -> list[str]:
+    """Return in words what each side, by its name, holds beyond what is compared."""
+    rest = {side: [one for one in names if one not in compared] for side, names in held.items()}
     return [f"not compared, though {n} has it: {', '.join(one)}" for n, one in rest.items() if one]

@@ -90,15 +90,12 @@ def open_evaluated(path: Path, name: str = "") -> Evaluated | None:
     return Evaluated(name, path, results) if results else None
 
 
-def open_side(text: str, lock: Path, trust: bool) -> Side:
-    """Return what an argument names.
+def open_model(text: str, lock: Path, trust: bool) -> Model:
+    """Return the model that an argument names.
 
-    Raises UserError for a path or id that is none of a model folder, the record of one, an id on
-    the hub and an evaluation.
+    Raises UserError for a path or id that is none of a model folder, the record of one and an id
+    on the hub.
     """
-    evaluated = open_evaluated(Path(text), text)
-    if evaluated:
-        return evaluated
     place, revision = find_model(text, lock, trust)
     folder = source_folder(place)
     if not (folder / "config.json").is_file():
@@ -117,33 +114,19 @@ def evaluations_folder(given: Path | None) -> Path:
     return given or Path(str(cache)) / "evaluations"
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What evaluates a model, and its benchmarks, each with the folder of its result."""
-
-    loader: Loader
-    wanted: Mapping[Path, Wanted]
-    trusted: tuple[Path, ...]
-
-    def evaluate(self) -> dict[str, Path]:
-        """Return the folder of each benchmark, evaluating what is not there."""
-        with trusting_folders(self.trusted), self.loader as loader:
-            for folder, wanted in self.wanted.items():
-                take_or_run(loader, wanted, folder)
-        return {wanted.slug: folder for folder, wanted in self.wanted.items()}
-
-
 def ask_model(
     model: Model, requests: Mapping[str, Request], evals: Path, load: Load, trust: bool
-) -> Asked:
-    """Return what is asked of a model, which ``load`` loads; ``trust`` its own code.
+) -> Callable[[], dict[str, Path]]:
+    """Return what evaluates a model, which ``load`` loads, and returns the folder of each result.
 
-    Raises UserError for a model that could not be evaluated, as far as its files' heads say it.
+    ``trust`` the model's own code. What is there is not evaluated again. Raises UserError for a
+    model that could not be evaluated, as far as its files' heads say it.
     """
     identity = identify(model.folder)
     root = evals / identity.files_sha256
     check_place(root, [model.folder], "--evals")
-    folders, loader, trusted = {}, load(model.folder), (model.folder,) if trust else ()
+    folders: dict[Path, Wanted] = {}
+    loader, trusted = load(model.folder), (model.folder,) if trust else ()
     with trusting_folders(trusted):
         for slug, request in requests.items():
             spec, data = request.asked
@@ -154,7 +137,14 @@ def ask_model(
         if not all((folder / METRICS).is_file() for folder in folders):
             check_model_folder(model.folder, quantised=True)
             load_tokenizer(model.folder)
-    return Asked(loader, folders, trusted)
+
+    def evaluate() -> dict[str, Path]:
+        with trusting_folders(trusted), loader:
+            for folder, wanted in folders.items():
+                take_or_run(loader, wanted, folder)
+        return {wanted.slug: folder for folder, wanted in folders.items()}
+
+    return evaluate
 
 
 def results_of(side: Evaluated, requests: Mapping[str, Request]) -> dict[str, Path]:

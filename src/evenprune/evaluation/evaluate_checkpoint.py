@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ..config.finished import ITEMS, METRICS, SUMMARY, read_result
-from ..config.tasks import LM_EVAL
 from ..data.hub_models import located
 from ..io.checksums import sealed, sha256_cached, source_folder
-from ..io.errors import UserError, shown
+from ..io.errors import UserError
 from ..io.files import read_json, write_json
 from ..io.outputs import check_file, check_ours, check_place
 from ..io.provenance import FINISHED, cpu_seconds, machine, read_record
@@ -29,7 +28,6 @@ from .benchmarks import (
     Wanted,
     ask,
     check_out,
-    data_checksums,
     headline_of,
     run_benchmark,
 )
@@ -63,13 +61,8 @@ def parse_benchmarks(text: str) -> dict[str, tuple[Protocol, Path]]:
                 f"expected the name of a benchmark to be lower-case letters, digits, '-', '_' "
                 f"and '.', as it names its folder, got {slug!r} in --benchmarks; rename it"
             )
-        named = isinstance(options, dict) and options.get("task") == LM_EVAL
-        if not isinstance(options, dict) or ("data" not in options and not named):
-            raise UserError(f"benchmark {slug} must be a JSON object with the key data")
-        if not isinstance(options.get("data", ""), str):
-            raise UserError(
-                f"benchmark {slug}: expected data to be a path, got {shown(options['data'])}"
-            )
+        if not isinstance(options, dict) or not isinstance(options.get("data", ""), str):
+            raise UserError(f"benchmark {slug} must be a JSON object, with a path as its data")
         data = options.pop("data", None)
         spec = make_protocol(options, f"benchmark {slug}")
         parsed[slug] = (spec, given_data(spec, data))
@@ -127,12 +120,9 @@ def evaluate_all(
         check_file(out / slug / FINISHED)
         check_ours(out / slug / FINISHED, TIMED)
     identity = identify(loader.folder)
-    # All data and judges are looked at before the first benchmark starts: a missing file shows
-    # at once.
-    for spec, data in benchmarks.values():
-        data_checksums(data, spec)
     summary = {}
     with loader:
+        # All data and judges are looked at before the first benchmark starts.
         asked = [
             ask(slug, spec, data, identity, loader) for slug, (spec, data) in benchmarks.items()
         ]

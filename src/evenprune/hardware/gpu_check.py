@@ -9,26 +9,28 @@ import argparse
 import json
 import platform
 import shutil
-import sys
 import tempfile
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
+
+from .. import __version__
+from ..io.codedigest import package_versions
 from ..io.errors import UserError
+from ..io.files import write_json, write_text
+from ..io.gpu import claim_device
+from ..io.outputs import check_ours, check_place
+from ..io.pages import fill
+from ..models.loading import limit_threads
+from . import trial
 
-if TYPE_CHECKING:
-    from .trial import Trial
-
-TITLE = "GPU check"
 DATA_FILES = ("gpu_check.md.j2",)  # part of this module's code, see codedigest.py
 TEMPLATE = Path(__file__).with_name(DATA_FILES[0])
 NAMES = ("gpu-check.json", "gpu-check.md")
-SIZES = ("1b", "tiny")
 DISK = {"1b": 9 << 30, "tiny": 64 << 20}  # bytes: models and what is pruned of them
-STEPS = ("compared masks", "timed run")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,15 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, required=True, metavar="DIR", help="folder of the two files")
     add("--device", choices=("cuda", "cpu"), default="cuda",
         help="cpu tries the program itself, with --size tiny (default: cuda)")  # fmt: skip
-    add("--size", choices=SIZES, default="1b",
+    add("--size", choices=trial.TRIALS, default="1b",
         help="1b: the shape of a Llama of 1.2 billion parameters; tiny: seconds")  # fmt: skip
     add("--work", type=Path, metavar="DIR", help="folder for temporary models (default: TMPDIR)")
 
 
 def check_device(device: str, size: str) -> None:
     """Raise UserError where there is no such device, or it is too slow for the size."""
-    import torch
-
     if device == "cpu" and size != "tiny":
         raise UserError(
             f"expected --size tiny with --device cpu, got {size}: that would take hours and say "
@@ -60,11 +60,6 @@ def check_device(device: str, size: str) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Check the place, run the steps, write both files."""
-    from ..io.files import write_json, write_text
-    from ..io.gpu import claim_device
-    from ..io.outputs import check_ours, check_place
-    from ..models.loading import limit_threads
-
     check_place(args.out)
     for name in NAMES:
         check_ours(args.out / name, ["gpu_check"])
@@ -88,46 +83,26 @@ def run(args: argparse.Namespace) -> None:
 
 def check(device: str, size: str, work: Path) -> dict[str, Any]:
     """Run all steps on ``cpu`` or ``cuda:N``; return what was found, for the JSON file."""
-    import torch
-
-    from . import runs
-    from .trial import TRIALS
-
-    trial: Trial = TRIALS[size]
     if torch.device(device).type == "cuda":
         torch.cuda.set_device(device)  # what is measured without a name of a device is here
     torch.set_float32_matmul_precision("highest")
-    seconds: dict[str, float] = {}
     began = time.monotonic()
-
-    def step(name: str, call: Callable[[], Any]) -> Any:
-        start = time.monotonic()
-        print(f"gpu-check {len(seconds) + 1}/{len(STEPS)}: {name}", file=sys.stderr, flush=True)
-        found = call()
-        seconds[name] = time.monotonic() - start
-        return found
-
-    masks = step("compared masks", lambda: runs.compared(trial, device, work))
-    timed = step("timed run", lambda: runs.timed(trial, device, work))
+    found = {
+        "masks": trial.compared(trial.TRIALS[size], device, work),
+        "pruning": trial.timed(trial.TRIALS[size], device, work),
+    }
     return {
         "gpu_check": 1,
         "size": size,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "system": system(device),
-        "masks": masks,
-        "pruning": timed,
-        "seconds": seconds | {"all": time.monotonic() - began},
+        **found,
+        "seconds": time.monotonic() - began,
     }
 
 
 def system(device: str) -> dict[str, Any]:
     """Return what the run was on: device, versions, processor."""
-    import torch
-
-    from .. import __version__
-    from ..io.codedigest import package_versions
-
-    cuda = torch.device(device).type == "cuda"
     found: dict[str, Any] = {
         "device": "cpu",
         "evenprune": __version__,
@@ -136,7 +111,7 @@ def system(device: str) -> dict[str, Any]:
         "platform": platform.platform(),
         "threads": torch.get_num_threads(),
     }
-    if cuda:
+    if torch.device(device).type == "cuda":
         facts = torch.cuda.get_device_properties(device)
         found |= {
             "device": facts.name,
@@ -149,8 +124,5 @@ def system(device: str) -> dict[str, Any]:
 
 def page(report: dict[str, Any]) -> str:
     """Return the report as a page in Markdown."""
-    from ..io.pages import fill
-
     # In the order of the file, of which it can be made as well.
-    report = json.loads(json.dumps(report, sort_keys=True))
-    return fill(TEMPLATE, {"title": TITLE, "r": report})
+    return fill(TEMPLATE, {"r": json.loads(json.dumps(report, sort_keys=True))})

@@ -1,97 +1,58 @@
-"""The model and the text that ``gpu-check`` works on: random, made on the spot, of a real shape."""
+"""The model and the text that ``gpu-check`` works on, random and of a real shape, and its runs."""
 
-import json
 import random
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+from transformers import AutoModelForCausalLM, LlamaConfig
 
 from ..data.calibration import TokenizedPairs, TokenPair, align
-from ..io.files import write_json
-from ..io.progress import Progress
-from ..models.tensors import write_tensors
+from ..io.files import read_json
+from ..pruning.compare_masks import compare_models
+from ..pruning.engine import prune_model
+from ..pruning.options import Options
 from ..pruning.packing import Text
-from ..serving.shapes import Decoder
+from ..pruning.solver import column_loop
 
-POSITIONS = 2048
-STANDARD_DEVIATION = 0.02  # of all weights, Llama's own
+OPTIONS = Options("debias-sparsegpt", "2of4")
+DTYPE = torch.bfloat16  # of the run that is timed
+VOCABULARY = 2048  # of the compared models, so that they are small
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What is run: shapes, and how much text.
+    """What is run: the shape of a Llama with tied embeddings, and how much text.
 
-    pairs, texts, text_tokens: of the run that is timed. compared: the same three of the run whose
-    masks are compared with the CPU's, on two blocks.
+    timed: pairs, texts and tokens a text of the run that is timed; compared: the same three of the
+    run whose masks are compared with the CPU's, on two blocks.
     """
 
-    decoder: Decoder
-    pairs: int
-    texts: int
-    text_tokens: int
+    shape: dict[str, Any]
+    timed: tuple[int, int, int]
     compared: tuple[int, int, int]
 
 
+SHAPE = (
+    *("hidden_size", "intermediate_size", "num_hidden_layers"),
+    *("num_attention_heads", "num_key_value_heads", "vocab_size"),
+)
 TRIALS = {
-    # The shape of a Llama of 1.2 billion parameters with tied embeddings; the paper's text.
-    "1b": Trial(Decoder(2048, 8192, 16, 32, 8, 128256), 2106, 256, 512, (64, 8, 512)),
-    "tiny": Trial(Decoder(64, 128, 3, 4, 2, 256), 12, 3, 20, (8, 2, 16)),
+    # The shape of a Llama of 1.2 billion parameters; the paper's text.
+    "1b": Trial(dict(zip(SHAPE, (2048, 8192, 16, 32, 8, 128256))), (2106, 256, 512), (64, 8, 512)),
+    "tiny": Trial(dict(zip(SHAPE, (64, 128, 3, 4, 2, 256))), (12, 3, 20), (8, 2, 16)),
 }
 
 
-def write_model(
-    folder: Path, decoder: Decoder, blocks: int, vocabulary: int, dtype: torch.dtype
-) -> int:
-    """Write a random Llama of some ``blocks`` and return the bytes of its weights.
-
-    One file a block, so that no more than one is in memory. The same on every machine.
-    """
-    from accelerate import init_empty_weights
-    from transformers import AutoModelForCausalLM, LlamaConfig
-
-    config = LlamaConfig(
-        vocab_size=vocabulary,
-        hidden_size=decoder.hidden,
-        intermediate_size=decoder.intermediate,
-        num_hidden_layers=blocks,
-        num_attention_heads=decoder.heads,
-        num_key_value_heads=decoder.kv_heads,
-        max_position_embeddings=POSITIONS,
-        tie_word_embeddings=True,
-        dtype=str(dtype).removeprefix("torch."),
-        architectures=["LlamaForCausalLM"],
-        bos_token_id=0,
-        eos_token_id=1,
-    )
-    with init_empty_weights():
-        model = AutoModelForCausalLM.from_config(config)
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(config.to_dict(), default=str))
-    generator = torch.Generator().manual_seed(0)
-    shards: list[dict[str, torch.Size]] = [{} for _ in range(blocks + 1)]
-    for name, parameter in model.named_parameters():
-        parts = name.split(".")
-        number = int(parts[2]) + 1 if parts[1] == "layers" else 0
-        shards[number][name] = parameter.shape
-    weight_map = {}
-    total = 0
-    progress = Progress(len(shards), "random model")
-    for number, shapes in enumerate(shards):
-        file = f"model-{number + 1:05d}-of-{len(shards):05d}.safetensors"
-        tensors = {}
-        for name, shape in shapes.items():
-            one = torch.ones(shape)
-            if len(shape) > 1:
-                one.normal_(std=STANDARD_DEVIATION, generator=generator)
-            tensors[name] = one.to(dtype)
-            weight_map[name] = file
-            total += tensors[name].numel() * dtype.itemsize
-        write_tensors(folder / file, tensors)
-        progress.update()
-    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
-    write_json(folder / "model.safetensors.index.json", index)
-    return total
+def write_model(folder: Path, shape: dict[str, Any], dtype: torch.dtype) -> int:
+    """Write a random Llama and return the bytes of its weights."""
+    config = LlamaConfig(**shape, tie_word_embeddings=True, bos_token_id=0, eos_token_id=1)
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+    model.save_pretrained(folder)
+    return int(model.num_parameters() * dtype.itemsize)
 
 
 def random_text(vocabulary: int, pairs: int, texts: int, text_tokens: int) -> Text:
@@ -114,3 +75,49 @@ def random_text(vocabulary: int, pairs: int, texts: int, text_tokens: int) -> Te
         for number in range(texts)
     ]
     return Text(TokenizedPairs(found, 0, kept), others)
+
+
+def timed(trial: Trial, device: str, work: Path) -> dict[str, Any]:
+    """Prune the random model; return seconds of each phase, bytes, memory.
+
+    device: ``cpu`` or ``cuda:N``. ``rest`` is what lies outside the blocks' phases: checking and
+    probing the model, embeddings, files beside the shards.
+    """
+    size = write_model(work / "base", trial.shape, DTYPE)
+    text = random_text(trial.shape["vocab_size"], *trial.timed)
+    cuda = torch.device(device).type == "cuda"
+    if cuda:
+        torch.cuda.reset_peak_memory_stats(device)
+    prune_model(work / "base", OPTIONS, text, work / "pruned", device)
+    record = read_json(work / "pruned" / "provenance.json")
+    phases: Counter[str] = sum((Counter(one["phases"]) for one in record["blocks"]), Counter())
+    rest = record["seconds"] - sum(phases.values())
+    return {
+        "method": OPTIONS.method,
+        "regime": OPTIONS.regime,
+        "dtype": str(DTYPE).removeprefix("torch."),
+        "weight_bytes": size,
+        "phases": {**phases, "rest": rest, "all": record["seconds"]},
+        "blocks": [block["seconds"] for block in record["blocks"]],
+        "implementation": column_loop(torch.device(device)),
+        "peak_device_bytes": torch.cuda.max_memory_allocated(device) if cuda else None,
+    }
+
+
+def compared(trial: Trial, device: str, work: Path) -> list[dict[str, Any]]:
+    """Prune two blocks in float32 on the CPU and on the device; return a row for each matrix.
+
+    Rounding differs, and grows from block to block: the first block's masks should be nearly the
+    same, the second's follow from other inputs. What a row has, it has from ``compare-masks``.
+    """
+    model, vocabulary = work / "base-float32", min(VOCABULARY, trial.shape["vocab_size"])
+    changed = {"num_hidden_layers": 2, "vocab_size": vocabulary}
+    write_model(model, trial.shape | changed, torch.float32)
+    text = random_text(vocabulary, *trial.compared)
+    for name, place in (("on-cpu", "cpu"), ("on-device", device)):
+        prune_model(model, OPTIONS, text, work / name, place)
+    return [
+        {"module": row["module"], "rows": row["rows"], "columns": row["columns"]}
+        | {name: float(row[name]) for name in ("disagreement", "relative_frobenius")}
+        for row in compare_models(work / "on-device", work / "on-cpu")
+    ]

@@ -220,24 +220,26 @@ def check_model_folder(folder: Path | str, quantised: bool = False) -> None:
         require_backend(folder, method)
     if method and method not in ON_META:
         return
-    trust = is_trusted(folder)
     with quiet(), library_errors(folder, "model"):  # what it says is said below, in one sentence
         with torch.device("meta"):
-            bare = AutoModelForCausalLM.from_config(config, trust_remote_code=trust)
+            bare = AutoModelForCausalLM.from_config(config, trust_remote_code=is_trusted(folder))
         _check_buffers(folder, bare)
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder,
-            config=config,
-            device_map="meta",
-            local_files_only=True,
-            use_safetensors=True,
-            trust_remote_code=trust,
-            ignore_mismatched_sizes=True,
-            output_loading_info=True,
-        )
-    model, found = loaded
+        options = {"config": config, "device_map": "meta", "ignore_mismatched_sizes": True}
+        model, found = pretrained(folder, **options)
     _check_found(folder, found)
     _check_floating(folder, model, stored)
+
+
+def pretrained(folder: Path | str, **options: Any) -> tuple[Any, dict[str, Any]]:
+    """Return a causal LM as transformers loads it, and what it found missing or too much."""
+    from transformers import AutoModelForCausalLM
+
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
+        folder, local_files_only=True, use_safetensors=True, output_loading_info=True,
+        trust_remote_code=is_trusted(folder), **options,
+    )  # fmt: skip
+    model, found = loaded
+    return model, found
 
 
 def _check_found(folder: Path, found: dict[str, Any]) -> None:
@@ -261,14 +263,13 @@ def _check_found(folder: Path, found: dict[str, Any]) -> None:
 def _check_floating(folder: Path, model: "PreTrainedModel", stored: dict[str, Entry]) -> None:
     """Raise UserError for integers where the model has real numbers: they would be converted."""
     prefix = f"{model.base_model_prefix}."
-    for name, parameter in model.named_parameters():
-        for candidate in (name, name.removeprefix(prefix), prefix + name):
-            dtype = stored[candidate].dtype if candidate in stored else "F32"
-            if parameter.is_floating_point() and "F" not in dtype:
-                raise UserError(
-                    f"{candidate} is stored as {dtype} in {folder}, expected real numbers; "
-                    "fetch the model again"
-                )
+    real = {n.removeprefix(prefix) for n, p in model.named_parameters() if p.is_floating_point()}
+    for name, entry in stored.items():
+        if name.removeprefix(prefix) in real and "F" not in entry.dtype:
+            raise UserError(
+                f"{name} is stored as {entry.dtype} in {folder}, expected real numbers; fetch the "
+                "model again"
+            )
 
 
 def _check_buffers(folder: Path, model: "PreTrainedModel") -> None:
@@ -316,8 +317,6 @@ def load_model(
     only. Raises UserError for a folder that is incomplete, damaged or of an unknown architecture,
     for weights that do not belong to its config.json, and for NaN or infinity in them.
     """
-    from transformers import AutoModelForCausalLM
-
     from ..io.onednn import speed_up
 
     check_model_folder(folder, quantised)
@@ -328,17 +327,7 @@ def load_model(
     if len(devices) > 1:
         kwargs |= spread(devices)
     with library_errors(folder, "model"), quiet() if method else contextlib.nullcontext():
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder,
-            config=config,
-            dtype=dtype,
-            local_files_only=True,
-            use_safetensors=True,
-            trust_remote_code=is_trusted(folder),
-            output_loading_info=True,
-            **kwargs,
-        )
-    model, found = loaded
+        model, found = pretrained(folder, config=config, dtype=dtype, **kwargs)
     _check_found(Path(folder), found)
     settle(model, method, Path(folder))
     if len(devices) <= 1 and not method:

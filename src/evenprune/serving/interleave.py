@@ -12,7 +12,7 @@ from typing import Any
 
 from .backends import Backend
 from .energy import EnergyMeter
-from .measure import Prompts, Workload, measure_once, warm_up
+from .measure import Prompts, Settings, measure_once, warm_up
 
 Record = dict[str, Any]
 
@@ -72,41 +72,41 @@ def measure_rounds(
     engines: Engines,
     meter: EnergyMeter,
     prompts: Prompts,
-    sizes: Sequence[int],
-    wanted: Sequence[Sequence[str]],
-    workload: Workload,
+    names: Sequence[str],
+    asked: Settings,
     step: Callable[[], None] = lambda: None,
 ) -> list[Record]:
-    """Measure rounds; return a record for each measurement.
+    """Measure the checkpoints ``names`` in rounds; return a record for each measurement.
 
-    ``wanted`` has the order of the checkpoints in each round (see ``orders``). A record is that of
+    A record is that of
     ``measure_once`` with ``round`` (from 1), ``place`` (from 0 in the round), ``checkpoint`` and
     ``batch``. A checkpoint runs unmeasured after it was loaded; how many calls fill a region is
     settled when it is loaded first. ``step`` is called after each measurement.
     """
     calls: dict[tuple[str, int], tuple[int, int]] = {}
     warm: dict[str, Backend] = {}
+    sizes, together = asked.batch_sizes, engines.together
     records: list[Record] = []
 
     def ready(name: str) -> Backend:
         engine = engines.get(name)
         if warm.get(name) is not engine:
-            if not engines.together:
+            if not together:
                 warm.clear()  # a closed engine is not to be held
             warm[name] = engine
             for size in sizes:
-                found = warm_up(engine.generate, meter, prompts[:size], workload)
+                found = warm_up(engine.generate, meter, prompts[:size], asked)
                 calls.setdefault((name, size), found)
         return engine
 
-    if engines.together:
-        for name in wanted[0]:
-            ready(name)
+    wanted = orders(names, asked.rounds, asked.seed)
+    for name in wanted[0] if together else ():
+        ready(name)
     for number, order in enumerate(wanted, 1):
-        for place, (name, size) in enumerate(slots(order, sizes, engines.together)):
+        for place, (name, size) in enumerate(slots(order, sizes, together)):
             engine = ready(name)
             measured = measure_once(
-                engine.generate, meter, prompts[:size], workload, calls[name, size]
+                engine.generate, meter, prompts[:size], asked, calls[name, size]
             )
             about = {"round": number, "place": place, "checkpoint": name, "batch": size}
             records.append(about | measured)

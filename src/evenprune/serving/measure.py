@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import Field
 
+from ..config.serving_keys import Measured
 from ..io.errors import UserError
+from ..models.loading import DTYPES
 from .energy import JOULES_PER_KWH, EnergyMeter, Reading
 
 Metric = dict[str, Any]
@@ -17,17 +20,17 @@ Generate = Callable[[Prompts, int], Any]
 ATTEMPTS = 3
 
 
-@dataclass(frozen=True)
-class Workload:
-    """What is generated in every measurement: ``new_tokens`` tokens for each of a batch's prompts.
+class Settings(Measured):
+    """How a measurement is made: keys of ``serving`` and these."""
 
-    ``intensity`` in kg CO2e per kWh; a measured region lasts ``min_seconds`` or longer.
-    """
-
-    new_tokens: int
-    warmup: int
-    min_seconds: float
-    intensity: float
+    warmup: int = Field(1, ge=1, description="runs before those that count")
+    min_seconds: float = Field(0.5, description="shortest measured region")
+    device: Literal["cpu", "cuda"] | None = Field(None, description="null: cuda if there is one")
+    dtype: Literal[DTYPES] = Field(  # type: ignore[valid-type]
+        "auto", description="`auto`: the checkpoint's own"
+    )
+    seed: int = Field(0, description="of the prompts and of the order within a round")
+    gpus: int = Field(1, ge=1, description="GPUs that hold the model together")
 
 
 class NoisyError(UserError):
@@ -104,17 +107,17 @@ def _repeat(
 
 
 def warm_up(
-    generate: Generate, meter: EnergyMeter, prompts: Prompts, workload: Workload
+    generate: Generate, meter: EnergyMeter, prompts: Prompts, asked: Settings
 ) -> tuple[int, int]:
     """Run a batch unmeasured; return the calls of a prefill and of a generation that fill a region.
 
-    A measured region calls as often as fills ``workload.min_seconds``, because energy readings of
+    A measured region calls as often as fills ``asked.min_seconds``, because energy readings of
     a few milliseconds mean nothing.
     """
-    for _ in range(max(workload.warmup, 1)):
+    for _ in range(asked.warmup):
         one = _repeat(generate, meter, prompts, 1, 1)[0]
-        full = _repeat(generate, meter, prompts, workload.new_tokens, 1)[0]
-    wanted = workload.min_seconds
+        full = _repeat(generate, meter, prompts, asked.new_tokens, 1)[0]
+    wanted = asked.min_seconds
     return calls_for(one.seconds, wanted), calls_for(full.seconds, wanted)
 
 
@@ -122,7 +125,7 @@ def measure_once(
     generate: Generate,
     meter: EnergyMeter,
     prompts: Prompts,
-    workload: Workload,
+    asked: Settings,
     calls: tuple[int, int],
 ) -> dict[str, Any]:
     """Measure one batch once, a prefill and then a generation; return the record.
@@ -131,14 +134,14 @@ def measure_once(
     generation, and ``attempts``: it is measured again when the timings are lost in noise. Raises
     NoisyError after ``ATTEMPTS``.
     """
-    new = workload.new_tokens
+    new = asked.new_tokens
     for attempt in range(1, ATTEMPTS + 1):
         prefill = _repeat(generate, meter, prompts, 1, calls[0])
         whole = _repeat(generate, meter, prompts, new, calls[1])
         try:
             found = figures(
                 len(prompts), len(prompts[0]), new, prefill, whole, meter.device,
-                workload.intensity,
+                asked.carbon_intensity,
             )  # fmt: skip
         except NoisyError as error:
             if attempt == ATTEMPTS:

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from ..io.errors import UserError
 from ..models.architecture import find_blocks, find_linears
-from ..models.loading import check_finite_weights, library_errors, pick_device
-from ..models.trust import is_trusted
+from ..models.loading import check_finite_weights, library_errors, pick_device, pretrained
 from .export_sparse24 import INDEX
 
 if TYPE_CHECKING:
@@ -44,20 +43,10 @@ def load_sparse24(
     ``model.sparse24_kernel`` names what the linear layers run on. Raises UserError for a
     damaged export or one that transformers cannot load.
     """
-    from transformers import AutoModelForCausalLM
-
     from . import sparse24_quantizer  # noqa: F401  # tells transformers of the format
 
     with library_errors(folder, "exported checkpoint"):
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder,
-            dtype=dtype,
-            local_files_only=True,
-            use_safetensors=True,
-            trust_remote_code=is_trusted(folder),
-            output_loading_info=True,
-        )
-    model, found = loaded
+        model, found = pretrained(folder, dtype=dtype)
     for key, what in (("missing_keys", "lacks"), ("unexpected_keys", "holds, beyond its config,")):
         if found[key]:  # transformers would draw them at random, or drop them
             raise UserError(

@@ -3,14 +3,14 @@
 The schema is that of version 0.3; what it says in its other fields is not read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ...config.tasks import Direction
 from ...io.checksums import sha256_cached
 from ...io.errors import UserError
-from ...io.reading import expected_form, iter_jsonl
+from ...io.reading import expected_form, iter_jsonl, read_json
 from ...stats.directions import BEST_AT
 from .items import Recording, Sample, content, cut
 from .metric_table import MetricTable
@@ -26,11 +26,12 @@ def is_record(content: Mapping[str, Any]) -> bool:
     return all(name in content for name in SIGNS)
 
 
-def read_record(path: Path, said: Mapping[str, Any], table: MetricTable) -> list[Recording]:
+def read_record(path: Path, table: MetricTable) -> list[Recording]:
     """Return the evaluations of a record, each with its samples.
 
     Raises UserError for one without samples, or whose samples are others than it says.
     """
+    said = read_json(path)
     with expected_form("a record of every_eval_ever", path, AGAIN):
         version = str(said["schema_version"])
         if not version.startswith(VERSIONS):
@@ -60,7 +61,8 @@ def _recordings(
 ) -> list[Recording]:
     about = {_result_key(one): one for one in said["evaluation_results"]}
     names = {key: _metric(one) for key, one in about.items()}
-    found: dict[str, dict[Any, list[tuple[dict[str, Any], str]]]] = {}
+    # task -> item -> metric -> its rows, several where an item was asked several times
+    found: dict[str, dict[Any, dict[str, list[dict[str, Any]]]]] = {}
     rows = 0
     for number, row in iter_jsonl(place, FIELDS):
         rows += 1
@@ -70,16 +72,46 @@ def _recordings(
                 f"expected samples of {path} in {place}, but line {number} is of another "
                 f"evaluation; {AGAIN}"
             )
-        task = str(about[key]["evaluation_name"])
-        several = found.setdefault(task, {}).setdefault(_content(row), [])
-        several.append((row, names[key]))
+        items = found.setdefault(str(about[key]["evaluation_name"]), {})
+        items.setdefault(_content(row), {}).setdefault(names[key], []).append(row)
     told = (said.get("detailed_evaluation_results") or {}).get("total_rows", rows)
     if told != rows:
         raise UserError(f"expected {told} samples in {place}, found {rows}; {AGAIN}")
-    return [
-        _recording(task, place, said, table, items, sha256, about, names)
-        for task, items in found.items()
-    ]
+    library = said.get("eval_library", {})
+    recordings = []
+    for task, items in found.items():
+        own = {names[k]: one for k, one in about.items() if one["evaluation_name"] == task}
+        samples = [sample for item, each in items.items() for sample in _samples(item, each, table)]
+        recordings.append(
+            Recording(
+                task,
+                place,
+                samples,
+                {name: float(one["score_details"]["score"]) for name, one in own.items()},
+                good={name: _direction(one["metric_config"]) for name, one in own.items()},
+                fixed={"evaluator": library.get("name")},
+                told={"version of the evaluator": library.get("version")},
+                counted=len(samples),
+                evidence={"samples_sha256": sha256, "model": said["model_info"].get("id")},
+            )
+        )
+    return recordings
+
+
+def _samples(
+    item: tuple[str, str], scores: Mapping[str, list[dict[str, Any]]], table: MetricTable
+) -> Iterator[Sample]:
+    for turn in range(max(map(len, scores.values()))):
+        rows = {name: each[turn] for name, each in scores.items() if turn < len(each)}
+        first = next(iter(rows.values()))
+        yield Sample(
+            *item,
+            {name: float(row["evaluation"]["score"]) for name, row in rows.items()},
+            table.category(first.get("metadata")),
+            [cut(one) for one in first["input"].get("choices") or ()],
+            text=cut(first["input"]["raw"]),
+            answer=cut((first.get("output") or {}).get("raw", [""])[0]),
+        )
 
 
 def _content(row: Mapping[str, Any]) -> tuple[str, str]:
@@ -99,40 +131,3 @@ def _direction(config: Mapping[str, Any]) -> Direction:
     best = (config.get("additional_details") or {}).get("best_at")
     named: dict[Any, Direction] = {f"{value:g}": name for name, value in BEST_AT.items()}
     return named.get(best) or ("down" if config["lower_is_better"] else "up")
-
-
-def _recording(
-    task: str, place: Path, said: Mapping[str, Any], table: MetricTable,
-    items: Mapping[Any, list[tuple[dict[str, Any], str]]], sha256: str,
-    about: Mapping[str, Any], names: Mapping[str, str],
-) -> Recording:  # fmt: skip
-    samples = []
-    for (document, prompt), several in items.items():
-        scores: dict[str, list[dict[str, Any]]] = {}
-        for row, name in several:
-            scores.setdefault(name, []).append(row)
-        for turn in range(max(map(len, scores.values()))):
-            rows = {name: each[turn] for name, each in scores.items() if turn < len(each)}
-            first = next(iter(rows.values()))
-            samples.append(
-                Sample(
-                    document,
-                    prompt,
-                    {name: float(row["evaluation"]["score"]) for name, row in rows.items()},
-                    table.category(first.get("metadata")),
-                    [cut(one) for one in first["input"].get("choices") or ()],
-                    text=cut(first["input"]["raw"]),
-                    answer=cut((first.get("output") or {}).get("raw", [""])[0]),
-                )
-            )
-    own = {key: one for key, one in about.items() if one["evaluation_name"] == task}
-    recorded = {names[key]: float(one["score_details"]["score"]) for key, one in own.items()}
-    good = {names[key]: _direction(one["metric_config"]) for key, one in own.items()}
-    library = said.get("eval_library", {})
-    return Recording(
-        task, place, samples, recorded, frozenset(), good,
-        {"evaluator": library.get("name")},
-        {"version of the evaluator": library.get("version")},
-        len(samples),
-        {"samples_sha256": sha256, "model": said["model_info"].get("id")},
-    )  # fmt: skip

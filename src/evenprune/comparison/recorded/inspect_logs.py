@@ -70,6 +70,7 @@ def _recording(log: Any, path: Path, table: MetricTable, to_float: Any) -> Recor
         if name in MEANS
     }
     spec = log.eval
+    commit = spec.revision.commit if spec.revision else None
     return Recording(
         spec.task.rpartition("/")[2],
         path,
@@ -78,14 +79,10 @@ def _recording(log: Any, path: Path, table: MetricTable, to_float: Any) -> Recor
         frozenset(recorded),
         stated,
         {"version": spec.task_version, "task": spec.task, "options of the task": spec.task_args},
-        {"inspect_ai": spec.packages.get("inspect_ai"), "revision": _commit(spec)},
+        {"inspect_ai": spec.packages.get("inspect_ai"), "revision": commit},
         log.results.total_samples if log.results else None,
         {"log_sha256": sha256_cached(path), "model": spec.model, "packages": spec.packages},
     )
-
-
-def _commit(spec: Any) -> str | None:
-    return spec.revision.commit if spec.revision else None
 
 
 def _sample(sample: Any, values: dict[str, float | None], table: MetricTable) -> Sample:

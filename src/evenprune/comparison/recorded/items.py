@@ -73,7 +73,6 @@ class Recorded:
     """A side that another evaluator recorded: task -> what it recorded of it."""
 
     name: str
-    place: Path
     evaluator: str
     tasks: Mapping[str, Recording]
 

@@ -4,7 +4,8 @@ A sample has the hash of its document; its prompts are the ``arguments`` of its 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -38,32 +39,28 @@ def read_lm_eval(path: Path, table: MetricTable) -> Recording:
     named = NAMED.fullmatch(path.name)
     task = named[1] if named else path.stem
     evidence = {"samples_sha256": sha256_cached(path)}
-    found: dict[Any, list[dict[str, Any]]] = {}
+    found: dict[Any, dict[Any, Sample]] = {}
     for number, sample in iter_jsonl(path, FIELDS):
         with expected_form("a sample of lm-eval", f"line {number} of {path}", AGAIN):
-            several = found.setdefault(sample["doc_id"], [])
-            if any(one["filter"] == sample["filter"] for one in several):
+            by_filter = found.setdefault(sample["doc_id"], {})
+            if sample["filter"] in by_filter:
                 raise UserError(
                     f"expected each document once in {path}, found doc_id {sample['doc_id']} again "
                     f"on line {number}, so that it is of several runs; {AGAIN}"
                 )
-            several.append(_reduced(sample, table))
+            by_filter[sample["filter"]] = _sample(sample, table)
     samples = []
-    for several in found.values():
-        if len({(one["sample"].document, one["sample"].prompt) for one in several}) > 1:
+    for several in map(list[Sample], (one.values() for one in found.values())):
+        if len({(one.document, one.prompt) for one in several}) > 1:
             raise UserError(f"expected one prompt for each doc_id in {path}, found two; {AGAIN}")
-        values = {name: value for one in several for name, value in one["values"].items()}
-        first: Sample = several[0]["sample"]
-        samples.append(Sample(**{**vars(first), "values": values}))
-    results = _results(path, named[2]) if named else None
-    if results is None:
-        return Recording(task, path, samples, evidence=evidence)
-    with expected_form(f"lm-eval's results of {task}", results, AGAIN):
-        return _with_results(Recording(task, path, samples, evidence=evidence), read_json(results))
-
-
-def _results(path: Path, date: str) -> Path | None:
-    return next(iter(sorted(path.parent.glob(f"*_{date}.json"))), None)
+        values = {name: value for one in several for name, value in one.values.items()}
+        samples.append(replace(several[0], values=values))
+    alone = Recording(task, path, samples, evidence=evidence)
+    results = sorted(path.parent.glob(f"*_{named[2]}.json")) if named else []
+    if not results:
+        return alone
+    with expected_form(f"lm-eval's results of {task}", results[0], AGAIN):
+        return _with_results(alone, read_json(results[0]))
 
 
 def _with_results(one: Recording, said: Mapping[str, Any]) -> Recording:
@@ -76,29 +73,31 @@ def _with_results(one: Recording, said: Mapping[str, Any]) -> Recording:
     listed = {str(each["metric"]): each for each in config.get("metric_list") or ()}
     ways = said.get("higher_is_better", {}).get(one.task, {})
     bare = {name: name.partition(".")[0] for name in recorded}
-    return Recording(
-        one.task,
-        one.place,
-        one.samples,
-        recorded,
-        frozenset(n for n, b in bare.items() if listed.get(b, {}).get("aggregation") == "mean"),
-        {name: DIRECTIONS.get(ways.get(b), "") for name, b in bare.items()},
-        {
+    means = (n for n, b in bare.items() if listed.get(b, {}).get("aggregation") == "mean")
+    return replace(
+        one,
+        recorded=recorded,
+        means=frozenset(means),
+        good={name: DIRECTIONS.get(ways.get(b), "") for name, b in bare.items()},
+        fixed={
             "version": said.get("versions", {}).get(one.task),
             "number of examples": said.get("n-shot", {}).get(one.task),
         },
-        {
+        told={
             "lm-eval": said.get("lm_eval_version"),
             "transformers": said.get("transformers_version"),
             "dtype": said.get("config", {}).get("model_dtype"),
         },
-        said.get("n-samples", {}).get(one.task, {}).get("effective"),
-        {**one.evidence, "model": said.get("model_name"), "lm_eval": said.get("lm_eval_version")},
+        counted=said.get("n-samples", {}).get(one.task, {}).get("effective"),
+        evidence={
+            **one.evidence,
+            "model": said.get("model_name"),
+            "lm_eval": said.get("lm_eval_version"),
+        },
     )
 
 
-def _reduced(sample: Mapping[str, Any], table: MetricTable) -> dict[str, Any]:
-    """Return what is kept of a line: its filter, the sample, and its metrics."""
+def _sample(sample: Mapping[str, Any], table: MetricTable) -> Sample:
     options = _options(sample["arguments"])
     scores = [_score(one) for one in sample["filtered_resps"]]
     values = {}
@@ -107,21 +106,17 @@ def _reduced(sample: Mapping[str, Any], table: MetricTable) -> dict[str, Any]:
         number = float(value) if isinstance(value, Real) else _loss(value)
         values[metric_name(name, sample["filter"])] = number
     known = len(scores) >= len(options) > 1 and None not in scores
-    return {
-        "filter": sample["filter"],
-        "values": values,
-        "sample": Sample(
-            document=content(sample["doc_hash"], str(sample["target"])),
-            prompt=content(sample["prompt_hash"], sample["arguments"]),
-            values={},
-            category=table.category(sample["doc"]),
-            options=[cut(one) for one in options],
-            option_logprobs=[one or 0.0 for one in scores[: len(options)]] if known else None,
-            gold=_gold(str(sample["target"]), options),
-            text=cut(next(iter(_arguments(sample["arguments"])), ("",))[0]),
-            answer="" if known else cut(sample["filtered_resps"]),
-        ),
-    }
+    return Sample(
+        document=content(sample["doc_hash"], str(sample["target"])),
+        prompt=content(sample["prompt_hash"], sample["arguments"]),
+        values=values,
+        category=table.category(sample["doc"]),
+        options=[cut(one) for one in options],
+        option_logprobs=[one or 0.0 for one in scores[: len(options)]] if known else None,
+        gold=_gold(str(sample["target"]), options),
+        text=cut([*_arguments(sample["arguments"]), ("",)][0][0]),
+        answer="" if known else cut(sample["filtered_resps"]),
+    )
 
 
 def _loss(value: Any) -> float | None:
@@ -131,14 +126,13 @@ def _loss(value: Any) -> float | None:
     return None
 
 
-def _arguments(given: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Any, ...]]:
-    for one in given.values():
-        yield tuple(one.values())
+def _arguments(given: Mapping[str, Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    return [tuple(one.values()) for one in given.values()]
 
 
 def _options(given: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the texts that a choice is made of: endings, or beginnings where endings are one."""
-    pairs = list(_arguments(given))
+    pairs = _arguments(given)
     if len(pairs) < 2 or not all(len(p) == 2 and isinstance(p[1], str) for p in pairs):
         return []
     ends = [str(end) for _, end in pairs]

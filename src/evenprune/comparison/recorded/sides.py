@@ -1,6 +1,6 @@
 """A path that holds another evaluator's records, told by what is in its files."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from ...io.errors import UserError
@@ -32,38 +32,31 @@ def open_recorded(text: str, table: Path | None = None) -> Recorded | None:
             "folder of one evaluation"
         )
     for file in known:
-        evaluator = _evaluator(file)
-        if evaluator:
+        if reader := _reader(file):
+            evaluator, read = reader
             own = own or read_table(table)
-            found.setdefault(evaluator, []).extend(_read(evaluator, file, own))
+            found.setdefault(evaluator, []).extend(read(file, own))
     if len(found) > 1:
         raise UserError(
             f"expected the records of one evaluator in {text}, found those of "
             f"{' and '.join(found)}; name the folder of one"
         )
     return next(
-        (Recorded(text, path, name, once(several, path)) for name, several in found.items()), None
+        (Recorded(text, name, once(several, path)) for name, several in found.items()), None
     )
 
 
-def _evaluator(file: Path) -> str | None:
-    """Return whose record a file is, None where it is none or only belongs to one."""
+def _reader(file: Path) -> tuple[str, Callable[[Path, MetricTable], list[Recording]]] | None:
+    """Return whose record a file is and what reads it, None for none, or what belongs to one."""
+    inspect = INSPECT, lambda path, table: [inspect_logs.read_inspect(path, table)]
     if file.suffix == ".eval":
-        return INSPECT
+        return inspect
     if not file.is_file() or file.stat().st_size == 0:
         return None
     if file.suffix == ".jsonl":
-        return LM_EVAL if lm_eval.is_samples(file) else None
+        samples = LM_EVAL, lambda path, table: [lm_eval.read_lm_eval(path, table)]
+        return samples if lm_eval.is_samples(file) else None
     said = read_json(file, finite=False)
     if every_eval_ever.is_record(said):
-        return EEE
-    return INSPECT if {"version", "status", "eval"} <= said.keys() else None
-
-
-def _read(evaluator: str, file: Path, table: MetricTable) -> Iterator[Recording]:
-    if evaluator == LM_EVAL:
-        yield lm_eval.read_lm_eval(file, table)
-    elif evaluator == INSPECT:
-        yield inspect_logs.read_inspect(file, table)
-    else:
-        yield from every_eval_ever.read_record(file, read_json(file), table)
+        return EEE, every_eval_ever.read_record
+    return inspect if {"version", "status", "eval"} <= said.keys() else None
