@@ -292,6 +292,9 @@ def test_the_same_bytes_in_another_process(tiny, folder, tmp_path):
     found, expected = contents(Path(done.stdout.decode().strip())), contents(folder)
     said, source = (json.loads(one.pop("source.json")) for one in (found, expected))
     assert said | {"file": "tiny.gguf"} == source
+    # Of the code, and of the files with source.json.
+    codes = [one.pop(".code").split() for one in (found, expected)]
+    assert codes[0][0] == codes[1][0]
     assert found == expected
 
 
