@@ -89,9 +89,9 @@ def moments(found: Found, base: Found | None = None) -> tuple[float, float]:
     """Return the mean, or the mean difference from ``base``, and z, clustered by target word."""
     sums: dict[str, tuple[float, int]] = {}
     for name, (cluster, value) in found.items():
-        if value is not None:
+        less = base[name][1] if base else 0.0
+        if value is not None and less is not None:
             total, count = sums.get(cluster, (0.0, 0))
-            less = (base[name][1] or 0.0) if base else 0.0
             sums[cluster] = (total + value - less, count + 1)
     n, m = sum(count for _, count in sums.values()), len(sums)
     mean = sum(total for total, _ in sums.values()) / n

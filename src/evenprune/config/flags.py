@@ -48,8 +48,8 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel], *names: s
 def meanings(model: type[BaseModel]) -> dict[str, str]:
     """Return the meaning of each key of a section: the text below it in the source.
 
-    A key without one has the description of its field. Read when it is asked for, as pydantic's own
-    `use_attribute_docstrings` would cost every step a tenth of a second.
+    A key that is made by code has the description of its field. Read when it is asked for, as
+    pydantic's own `use_attribute_docstrings` would cost every step a tenth of a second.
     """
     found = {}
     for kind in reversed([one for one in model.mro() if issubclass(one, Section)]):

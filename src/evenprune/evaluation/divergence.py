@@ -3,8 +3,8 @@
 As llama.cpp's `llama-perplexity --kl-divergence` defines it: windows of 512 tokens, BOS first where
 the tokenizer puts one, of which the second half is scored; a document shorter than a window is
 scored whole. The base's last hidden states and its output embeddings are kept in files, not its
-logits: of 49,152 tokens these are a hundred times as large. Logits are products in float32, what
-follows from them is float64.
+logits: of 49,152 tokens these are a hundred times as large. Logits are products in float32, some
+rows of the vocabulary at a time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..data.readers.tinystories import read_tinystories
 from ..data.readers.wikitext import read_wikitext
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 WINDOW = 512
-SCORED = 64  # positions whose logits are computed together
-PIECE = 1 << 22  # elements of a piece of the output embeddings
+SCORED = 256  # positions whose logits are computed together
+PIECE = 1 << 22  # elements of a piece of the output embeddings, or of logits
 
 
 @dataclass(frozen=True)
@@ -138,17 +138,39 @@ class Divergences:
     documents: tuple[str, ...]
 
 
-def log_probabilities(
-    states: Tensor, weight: Tensor, bias: Tensor | None, transform: Callable[[Tensor], Tensor]
-) -> Tensor:
-    """Return ln p of all tokens, float64 (n, vocabulary), at positions with states (n, hidden)."""
-    step = max(1, PIECE // max(len(states), weight.shape[1]))
-    parts = weight.split(step)
-    states = states.float()
-    logits = torch.cat([states @ rows.to(states.device).float().T for rows in parts], -1)
-    if bias is not None:
-        logits += bias.to(states.device)
-    return transform(logits).double().log_softmax(-1)
+class _Sums:
+    """ln of the sum of exp of logits (n,) that come piece by piece, the target's, and the largest.
+
+    Sums are float64.
+    """
+
+    def __init__(self, targets: Tensor) -> None:
+        self.targets = targets
+        self.highest = torch.full(targets.shape, -torch.inf, device=targets.device)
+        self.top = torch.zeros_like(targets)
+        self.total = torch.zeros(targets.shape, dtype=torch.float64, device=targets.device)
+        self.own = torch.zeros_like(self.total)
+        self.shrunk = self.total
+
+    def add(self, start: int, logits: Tensor) -> Tensor:
+        """Add logits (n, rows) of the tokens from ``start`` on; return exp of them less the
+        largest so far. ``shrunk`` is what earlier sums are multiplied by."""
+        most, place = logits.max(-1)
+        self.top = torch.where(most > self.highest, place + start, self.top)
+        highest = torch.maximum(self.highest, most)
+        self.shrunk = (self.highest - highest).double().exp()
+        self.highest = highest
+        powers = (logits - highest[:, None]).exp_()
+        self.total = self.total * self.shrunk + powers.sum(-1, dtype=torch.float64)
+        inside = (self.targets >= start) & (self.targets < start + logits.shape[1])
+        at = (self.targets - start).clamp(0, logits.shape[1] - 1)
+        self.own = torch.where(inside, logits.gather(1, at[:, None])[:, 0].double(), self.own)
+        return powers
+
+    @property
+    def log_total(self) -> Tensor:
+        """ln of the sum of exp of all logits."""
+        return self.highest.double() + self.total.log()
 
 
 @torch.inference_mode()
@@ -157,7 +179,7 @@ def diverge(lm: LanguageModel, windows: Sequence[Window], kept: Kept) -> Diverge
 
     Raises UserError where the vocabularies differ in size, and for scores that are no numbers.
     """
-    weight, bias = lm.head.weight.detach(), getattr(lm.head, "bias", None)
+    weight = lm.head.weight.detach()
     if len(weight) != kept.rows:
         raise UserError(
             f"expected the same vocabulary for KL divergence, got {kept.rows:,} output embeddings "
@@ -169,18 +191,43 @@ def diverge(lm: LanguageModel, windows: Sequence[Window], kept: Kept) -> Diverge
         for window, states in zip(windows, scored_states(lm, windows, "fidelity"), strict=True):
             before = torch.empty(len(states), kept.width, dtype=kept.dtype)
             file.readinto(tensor_bytes(before))
-            targets = torch.tensor(window.targets, device=states.device)[:, None]
+            targets = torch.tensor(window.targets, device=states.device)
             for rows in torch.arange(len(states)).split(SCORED):
-                asked = before[rows].to(states.device)
-                theirs = log_probabilities(asked, head, kept.bias, kept.transform)
-                ours = log_probabilities(states[rows], weight, bias, lm.transform)
-                found = (
-                    (theirs.exp() * (theirs - ours)).sum(-1).clamp_(min=0),
-                    (theirs.argmax(-1) == ours.argmax(-1)).double(),
-                    *(-one.gather(1, targets[rows])[:, 0] for one in (theirs, ours)),
-                )
+                found = _block(lm, weight, states[rows], targets[rows], kept, head, before[rows])
                 require_finite("fidelity", [(window.document, one.tolist()) for one in found])
                 parts.append(found)
     kl, same, base, own = (torch.cat(found).cpu().numpy() for found in zip(*parts, strict=True))
     names = tuple(window.document for window in windows for _ in window.targets)
     return Divergences(kl, same.astype(bool), base, own, names)
+
+
+def _block(
+    lm: LanguageModel,
+    weight: Tensor,
+    states: Tensor,
+    targets: Tensor,
+    kept: Kept,
+    head: Tensor,
+    before: Tensor,
+) -> tuple[Tensor, ...]:
+    """Return KL, agreement and both losses, (n,) each, of positions with states (n, hidden)."""
+    bias = getattr(lm.head, "bias", None)
+    before, states = before.to(states.device).float(), states.float()
+    ours, theirs = _Sums(targets), _Sums(targets)
+    gap = torch.zeros_like(ours.total)  # sum of exp of the base's logits times both's difference
+    step = max(1, PIECE // max(len(states), kept.width, weight.shape[1]))
+    for start in range(0, kept.rows, step):
+        rows = slice(start, start + step)
+        base = kept.transform(_product(before, head[rows].to(states.device), kept.bias, rows))
+        own = lm.transform(_product(states, weight[rows], bias, rows))
+        powers = theirs.add(start, base)
+        gap = gap * theirs.shrunk + (powers * base.sub_(own)).sum(-1, dtype=torch.float64)
+        ours.add(start, own)
+    kl = gap / theirs.total - theirs.log_total + ours.log_total
+    same = (ours.top == theirs.top).double()
+    return kl.clamp_(min=0), same, theirs.log_total - theirs.own, ours.log_total - ours.own
+
+
+def _product(states: Tensor, weight: Tensor, bias: Tensor | None, rows: slice) -> Tensor:
+    part = None if bias is None else bias[rows].to(states.device).float()
+    return nn.functional.linear(states, weight.float(), part)

@@ -27,10 +27,8 @@ class Protocol(Asked):
 
     model_config = ConfigDict(frozen=True)
 
-    dtype: Dtype = Field(
-        "auto",
-        description="`auto`: the checkpoint's own, float32 where the processor is slow in it",
-    )
+    dtype: Dtype = "auto"
+    """`auto`: the checkpoint's own, float32 where the processor is slow in it"""
     bos: Bos = "auto"
     chat_template: bool | Literal["auto"] = False
     judge: str | None = None

@@ -22,7 +22,7 @@ class Header(NamedTuple):
 
 
 def _reader(path: Path) -> "GGUFReader":
-    """Return gguf's reader, which takes a minute for 262,000 words where it slices a memory map."""
+    """Return gguf's reader on a plain array: it takes a slice a word, of a memory map slowly."""
     import gguf
     import numpy as np
 

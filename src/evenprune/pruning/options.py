@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
 
 from ..config.calibration_keys import Tokens
 from ..config.facts import (
@@ -27,15 +27,15 @@ class Options(Tokens, Pruning):
 
     model_config = ConfigDict(frozen=True, strict=False)
 
-    method: Literal[PRUNING_METHODS] = Field(description="the method")  # type: ignore[valid-type]
-    regime: Literal[(*REGIMES, DENSE)] = Field(  # type: ignore[valid-type]
-        description="`uN`: N per cent of all weights, `NofM`: N of M inputs of each group; "
-        f"`{DENSE}`: none, for a method that shifts the weights"
-    )
-    packing: Literal["shared-prefix", "sentences"] = Field(
-        "shared-prefix", description="how the sentences of a pair run, see docs/pruning.md"
-    )
-    seed: int = Field(0, description="recorded; pruning itself draws no random numbers")
+    method: Literal[PRUNING_METHODS]  # type: ignore[valid-type]
+    """the method"""
+    regime: Literal[(*REGIMES, DENSE)]  # type: ignore[valid-type]
+    """`uN`: N per cent of all weights, `NofM`: N of M inputs of each group; `dense`: none, for a
+    method that shifts the weights"""
+    packing: Literal["shared-prefix", "sentences"] = "shared-prefix"
+    """how the sentences of a pair run, see docs/pruning.md"""
+    seed: int = 0
+    """recorded; pruning itself draws no random numbers"""
 
     def __init__(self, method: str, regime: str, **options: Any) -> None:
         super().__init__(**{"method": method, "regime": regime, **options})

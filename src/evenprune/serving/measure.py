@@ -23,14 +23,18 @@ ATTEMPTS = 3
 class Settings(Measured):
     """How a measurement is made: keys of ``serving`` and these."""
 
-    warmup: int = Field(1, ge=1, description="runs before those that count")
-    min_seconds: float = Field(0.5, description="shortest measured region")
-    device: Literal["cpu", "cuda"] | None = Field(None, description="null: cuda if there is one")
-    dtype: Literal[DTYPES] = Field(  # type: ignore[valid-type]
-        "auto", description="`auto`: the checkpoint's own"
-    )
-    seed: int = Field(0, description="of the prompts and of the order within a round")
-    gpus: int = Field(1, ge=1, description="GPUs that hold the model together")
+    warmup: int = Field(1, ge=1)
+    """runs before those that count"""
+    min_seconds: float = 0.5
+    """shortest measured region"""
+    device: Literal["cpu", "cuda"] | None = None
+    """null: cuda if there is one"""
+    dtype: Literal[DTYPES] = "auto"  # type: ignore[valid-type]
+    """`auto`: the checkpoint's own"""
+    seed: int = 0
+    """of the prompts and of the order within a round"""
+    gpus: int = Field(1, ge=1)
+    """GPUs that hold the model together"""
 
 
 class NoisyError(UserError):
