@@ -195,7 +195,7 @@ def test_a_folder_of_torchao(tmp_path, capsys):
     assert main([*map(str, words)]) == 0
     first, second = capsys.readouterr().out.splitlines()[:2]
     assert re.match(rf"{out}: 8\.\d+ bits a weight \(torchao\), \d+(\.\d)? MB$", first)
-    assert second.startswith(f"against {base}: 16 bits a weight (bfloat16), ")
+    assert second.startswith(f"against {base}: 5 bits a weight (GGUF Q4_1, de-quantised), ")
 
 
 def test_a_dry_run_refuses_to_prune_it(tmp_path, monkeypatch, repo):
