@@ -31,7 +31,7 @@ def written(task: str, data: Path, count: int) -> list[list[list[str]]]:
     from evenprune.data.readers.crows_pairs import read_crows_pairs
     from evenprune.data.readers.hellaswag import read_hellaswag
     from evenprune.data.readers.mmlu import read_mmlu
-    from evenprune.evaluation.harness import MMLU_HEADER
+    from evenprune.tasks.harness import MMLU_HEADER
 
     read = {
         "hellaswag": lambda: read_hellaswag(data / task),
@@ -76,9 +76,9 @@ def score(args: argparse.Namespace) -> None:
         for request in item
     ]
     if args.side == "ours":
-        from evenprune.evaluation.harness import Harness
-        from evenprune.evaluation.language_model import load_language_model
-        from evenprune.evaluation.protocol import Protocol
+        from evenprune.language_models.language_model import load_language_model
+        from evenprune.tasks.harness import Harness
+        from evenprune.tasks.protocol import Protocol
 
         lm = load_language_model(args.model, "cpu")
         lm.shares_prefixes  # noqa: B018  tried once a model, not once a benchmark

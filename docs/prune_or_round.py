@@ -29,9 +29,9 @@ from evenprune.config.config import default_config
 from evenprune.data.defaults import catalogue_model, dataset_folder
 from evenprune.data.packages import fetch_wheel, gguf_folder
 from evenprune.evaluation.load_model import Loader
-from evenprune.evaluation.protocol import make_protocol
 from evenprune.models.stored import stored_form
 from evenprune.reporting.plots import STYLE
+from evenprune.tasks.protocol import make_protocol
 
 FOLDER = Path(__file__).resolve().parent
 ROWS, PAGE = FOLDER / "prune-or-round.csv", FOLDER / "prune-or-round.md"

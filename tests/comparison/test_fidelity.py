@@ -15,7 +15,7 @@ from evenprune.cli import main
 from evenprune.comparison.fidelity import by_document, quantile
 from evenprune.evaluation import divergence
 from evenprune.evaluation.divergence import diverge, keep, read_windows
-from evenprune.evaluation.language_model import load_language_model
+from evenprune.language_models.language_model import load_language_model
 
 WORDS = ["Vel ran.", "A man met Tor.", "Lumo sang well and Kesh was rich."]
 

@@ -154,7 +154,7 @@ def converted(tmp_path, name, files, **parts):
 
 
 def test_bbq_takes_its_target_from_the_metadata(tmp_path):
-    from evenprune.evaluation.bbq import biased_answer
+    from evenprune.tasks.bbq import biased_answer
 
     row = {
         **dict.fromkeys(("question_index", "context", "question", "ans0", "ans1", "ans2"), "x"),

@@ -10,7 +10,7 @@ from evaluation_fixtures import char_tokenizer, checkpoint_command, result_of
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from evenprune import cli
-from evenprune.evaluation.language_model import load_language_model
+from evenprune.language_models.language_model import load_language_model
 from evenprune.models.bos import TEXT
 
 BOS, WIDTH = 1, 16

@@ -8,13 +8,13 @@ import pytest
 from evaluation_fixtures import bbq_rows, logprob, tiny_lm, write_jsonl
 
 from evenprune.data.readers.bbq import read_bbq
-from evenprune.evaluation import bbq, unqover
-from evenprune.evaluation.protocol import Protocol, make_protocol
-from evenprune.evaluation.records import checked
-from evenprune.evaluation.unqover_generator import CATEGORIES, balanced_items
 from evenprune.io.errors import UserError
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.metrics import combination, name_shares, text_lead, unqover_bias
+from evenprune.tasks import bbq, unqover
+from evenprune.tasks.protocol import Protocol, make_protocol
+from evenprune.tasks.records import checked
+from evenprune.tasks.unqover_generator import CATEGORIES, balanced_items
 
 
 @pytest.fixture

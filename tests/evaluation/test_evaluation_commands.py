@@ -20,12 +20,12 @@ from evenprune import cli
 from evenprune.config.tasks import FACTS, metrics_of
 from evenprune.data.readers.choice import ChoiceItem
 from evenprune.data.readers.wikitext import read_wikitext
-from evenprune.evaluation import perplexity
-from evenprune.evaluation.harness import Harness, wikitext_pages
-from evenprune.evaluation.language_model import load_language_model
-from evenprune.evaluation.protocol import Protocol
+from evenprune.language_models.language_model import load_language_model
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.records import read_records
+from evenprune.tasks import perplexity
+from evenprune.tasks.harness import Harness, wikitext_pages
+from evenprune.tasks.protocol import Protocol
 
 TASKS = {
     **{name: {} for name in ("perplexity", "hellaswag", "mmlu", "crows_pairs", "bbq")},

@@ -7,7 +7,8 @@ import torch
 from evaluation_fixtures import char_tokenizer, checkpoint_command, command, save_model
 
 from evenprune import cli
-from evenprune.evaluation import judges, language_model, templates
+from evenprune.language_models import language_model, templates
+from evenprune.tasks import judges
 
 # task and part -> further options
 TASKS = {

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from evenprune.data.readers.bbq import BBQ_ORDER, read_bbq
 from evenprune.data.readers.unqover import read_unqover
-from evenprune.evaluation import bbq, unqover
-from evenprune.evaluation.lettered_options import order_metrics
-from evenprune.evaluation.sampling import stratified_sample
 from evenprune.io.errors import UserError
 from evenprune.stats import metrics
+from evenprune.tasks import bbq, unqover
+from evenprune.tasks.lettered_options import order_metrics
+from evenprune.tasks.sampling import stratified_sample
 
 
 def option_record(logits, gold, **extra):

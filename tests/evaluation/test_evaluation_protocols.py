@@ -13,13 +13,13 @@ from evenprune.data.readers.crows_pairs import CrowsPair
 from evenprune.data.readers.hellaswag import read_hellaswag
 from evenprune.data.readers.tinystories import read_tinystories
 from evenprune.data.readers.wikitext import read_wikitext
-from evenprune.evaluation import crows_pairs, perplexity, records
-from evenprune.evaluation.crows_pairs import shared_positions
-from evenprune.evaluation.harness import Harness, loglikelihoods
-from evenprune.evaluation.protocol import Protocol
 from evenprune.io.errors import UserError
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
+from evenprune.tasks import crows_pairs, perplexity, records
+from evenprune.tasks.crows_pairs import shared_positions
+from evenprune.tasks.harness import Harness, loglikelihoods
+from evenprune.tasks.protocol import Protocol
 
 BOS = 1
 

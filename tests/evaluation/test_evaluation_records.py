@@ -8,9 +8,9 @@ import pytest
 
 from evenprune.config.tasks import FACTS
 from evenprune.evaluation.benchmarks import find
-from evenprune.evaluation.mmlu import TASK
-from evenprune.evaluation.records import ITEM, checked
 from evenprune.io.errors import UserError
+from evenprune.tasks.mmlu import TASK
+from evenprune.tasks.records import ITEM, checked
 
 GOOD = {
     "item_id": "1", "category": "law", "option_logprobs": [-1.0, -2.5], "pred": 0, "gold": 1,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune import cli
-from evenprune.evaluation.journal import Journal
+from evenprune.language_models.journal import Journal
 
 # batch sizes that make several batches of each
 TASKS = {

@@ -2,9 +2,9 @@ import pytest
 import torch
 from evaluation_fixtures import tiny_lm
 
-from evenprune.evaluation.causal_model import CausalModel
-from evenprune.evaluation.prefix_sharing import choose_stems, last_states
 from evenprune.io.onednn import Packed, pack
+from evenprune.language_models.causal_model import CausalModel
+from evenprune.language_models.prefix_sharing import choose_stems, last_states
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 50])

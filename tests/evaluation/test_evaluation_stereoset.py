@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune.data.readers.stereoset import StereoSetItem
-from evenprune.evaluation import records, stereoset
-from evenprune.evaluation.losses import sentence_losses
-from evenprune.evaluation.protocol import Protocol, make_protocol
+from evenprune.language_models.losses import sentence_losses
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
 from evenprune.stats.verdicts import paired_test
+from evenprune.tasks import records, stereoset
+from evenprune.tasks.protocol import Protocol, make_protocol
 
 
 def record(stereotype, anti, unrelated, term="Vel", tokens=(5, 5, 5), category="tribe"):

@@ -5,10 +5,12 @@ import pytest
 from evaluation_fixtures import tiny_lm
 
 from evenprune.data.readers.unqover import read_unqover
-from evenprune.evaluation import unqover
-from evenprune.evaluation.protocol import Protocol
-from evenprune.evaluation.records import checked
-from evenprune.evaluation.unqover_generator import (
+from evenprune.io.errors import UserError
+from evenprune.stats.metrics import unqover_bias
+from evenprune.tasks import unqover
+from evenprune.tasks.protocol import Protocol
+from evenprune.tasks.records import checked
+from evenprune.tasks.unqover_generator import (
     CATEGORIES,
     Generator,
     WordLists,
@@ -16,8 +18,6 @@ from evenprune.evaluation.unqover_generator import (
     head_items,
     option_order,
 )
-from evenprune.io.errors import UserError
-from evenprune.stats.metrics import unqover_bias
 
 FILES = {
     "nouns/subjects/tribe.txt": "# tribes\n[subj] Vel\n[subj] Orrin\n[subj] Tor\n",

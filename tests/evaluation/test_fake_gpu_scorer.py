@@ -7,7 +7,7 @@ import pytest
 from evaluation_fixtures import tiny_lm
 from fake_gpu import DEVICE, fake_gpu
 
-from evenprune.evaluation.losses import nll_rows
+from evenprune.language_models.losses import nll_rows
 
 pytestmark = pytest.mark.usefixtures("torch_products")
 

@@ -6,14 +6,14 @@ import torch
 from evaluation_fixtures import LETTERS, bbq_rows, tiny_lm, unqover_rows
 
 from evenprune.data.prompts import BBQ_STYLES, UNQOVER_STYLES, bbq_prompt, unqover_prompt
-from evenprune.evaluation.language_model import LanguageModel
-from evenprune.evaluation.lettered_options import (
+from evenprune.io.errors import UserError
+from evenprune.language_models.language_model import LanguageModel
+from evenprune.tasks.lettered_options import (
     OptionScores,
     make_plan,
     make_record,
     score_prompts,
 )
-from evenprune.io.errors import UserError
 
 GOLD = SimpleNamespace(label=2, unknown=2)
 ITEM = {"context": "C.", "question": "Q?", "ans0": "x", "ans1": "y", "ans2": "unknown"}

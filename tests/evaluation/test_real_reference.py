@@ -20,10 +20,10 @@ from evenprune.data.readers.mmlu import read_mmlu
 from evenprune.data.readers.stereoset import read_stereoset
 from evenprune.data.readers.wikitext import read_wikitext
 from evenprune.evaluation.benchmarks import Wanted, data_checksums, run_benchmark
-from evenprune.evaluation.language_model import load_language_model
-from evenprune.evaluation.protocol import make_protocol
-from evenprune.evaluation.unqover_generator import head_items
+from evenprune.language_models.language_model import load_language_model
 from evenprune.models.identity import identify
+from evenprune.tasks.protocol import make_protocol
+from evenprune.tasks.unqover_generator import head_items
 
 ITEMS = int(os.environ.get("EVENPRUNE_AGREEMENT", 6))
 BAR = 1e-3  # nats

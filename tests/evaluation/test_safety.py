@@ -33,9 +33,9 @@ from safety_models import (
 )
 
 from evenprune import cli
-from evenprune.evaluation import judges
-from evenprune.evaluation.generation import greedy
 from evenprune.io.errors import UserError
+from evenprune.language_models.generation import greedy
+from evenprune.tasks import judges
 from evenprune_world import unsafe_prompts as world_safety
 from evenprune_world.society import Society
 

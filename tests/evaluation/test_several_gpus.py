@@ -4,7 +4,7 @@ import pytest
 
 from evenprune.config.config import load_config
 from evenprune.config.job_options import gpus_for
-from evenprune.evaluation.language_model import load_language_model
+from evenprune.language_models.language_model import load_language_model
 from evenprune.models import loading
 
 ROWS = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [1, 2, 3, 4, 5, 6, 7, 8, 9, 12], [5, 3]]

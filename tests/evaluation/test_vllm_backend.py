@@ -24,14 +24,14 @@ from fake_vllm import install
 from transformers import LlamaForCausalLM
 
 from evenprune import cli
-from evenprune.evaluation import vllm_model
-from evenprune.evaluation.language_model import load_language_model
-from evenprune.evaluation.lettered_options import score_prompts
-from evenprune.evaluation.vllm_model import load_vllm_model
-from evenprune.evaluation.vllm_worker import Engine
 from evenprune.io.errors import UserError
+from evenprune.language_models import vllm_model
+from evenprune.language_models.language_model import load_language_model
+from evenprune.language_models.vllm_model import load_vllm_model
+from evenprune.language_models.vllm_worker import Engine
 from evenprune.serving import environment
 from evenprune.serving.environment import one_line
+from evenprune.tasks.lettered_options import score_prompts
 
 # Everything that a backend computes: lettered options, lm-eval, windows, answers.
 TASKS = {
@@ -190,7 +190,7 @@ def test_without_vllm_nothing_starts(model, data, tmp_path, monkeypatch, capsys)
 
 PARENT = """
 import sys, time
-from evenprune.evaluation.vllm_model import Worker
+from evenprune.language_models.vllm_model import Worker
 worker = Worker(sys.executable)
 print(worker._process.pid, flush=True)
 time.sleep(60)

@@ -8,7 +8,7 @@ from test_gguf import MERGES, SPECIAL, TOKENS, convert, tensors, write_gguf
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from evenprune.data.calibration import tokenize_pairs, tokenize_texts
-from evenprune.evaluation.language_model import load_language_model
+from evenprune.language_models.language_model import load_language_model
 from evenprune.models.loading import load_tokenizer
 
 TEXTS = ["the cat and the hat", " two  blanks", "in\nand", "naïve – 北京"]

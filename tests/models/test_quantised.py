@@ -15,9 +15,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, TorchAoConfig
 
 from evenprune.cli import main
-from evenprune.evaluation.language_model import load_language_model
 from evenprune.io.codedigest import package_versions
 from evenprune.io.errors import UserError
+from evenprune.language_models.language_model import load_language_model
 from evenprune.models.loading import check_model_folder, load_model
 from evenprune.models.stored import stored_form
 from evenprune.workflow import load_run

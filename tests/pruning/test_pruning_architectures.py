@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma3TextConfig
 
 from evenprune.cli import main
 from evenprune.data.calibration import tokenize_pairs
-from evenprune.evaluation.language_model import load_language_model
+from evenprune.language_models.language_model import load_language_model
 from evenprune.models.bos import fixed_rows
 from evenprune.models.loading import load_model
 from evenprune.pruning.base_model import BaseModel

@@ -13,9 +13,9 @@ from pruning_models import random_pairs, write_rows
 from pruning_models import save_model as save_prunable
 from reporting_run import small_config, write_run
 
-from evenprune.evaluation.journal import Journal
 from evenprune.io import checksums
 from evenprune.io.files import write_json
+from evenprune.language_models.journal import Journal
 from evenprune.pruning.workspace import Workspace
 
 REPO = Path(__file__).parents[2]

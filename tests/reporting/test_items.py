@@ -13,8 +13,8 @@ from evenprune.cli import main
 from evenprune.config.grids import Checkpoint
 from evenprune.config.paths import ANSWERED
 from evenprune.data.prompts import STYLES
-from evenprune.evaluation.harness import MMLU_HEADER
 from evenprune.io.errors import UserError
+from evenprune.tasks.harness import MMLU_HEADER
 
 DENSE = Checkpoint("tiny", "dense", "dense", "none", 0)
 PRUNED = Checkpoint("tiny", "sparsegpt", "2of4", "ss", 0)

@@ -10,8 +10,8 @@ from reporting_run import write_jsonl
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from evenprune.evaluation.journal import Journal
-from evenprune.evaluation.language_model import LanguageModel, context_length, logit_transform
+from evenprune.language_models.journal import Journal
+from evenprune.language_models.language_model import LanguageModel, context_length, logit_transform
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,:?'()\n-"
 

@@ -16,9 +16,9 @@ from ..data.readers.mmlu import read_mmlu
 from ..data.readers.own_questions import LETTERS, read_own_questions
 from ..data.readers.stereoset import read_stereoset
 from ..data.readers.unqover import read_unqover
-from ..evaluation.multiple_choice import as_choice
-from ..evaluation.protocol import Protocol
-from ..evaluation.unqover import select_items
+from ..tasks.multiple_choice import as_choice
+from ..tasks.protocol import Protocol
+from ..tasks.unqover import select_items
 
 # The texts of an item: those of its task's ``FIELDS``, and its options in the data's order.
 ItemText = tuple[tuple[str, ...], tuple[str, ...]]

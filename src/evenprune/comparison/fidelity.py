@@ -18,25 +18,25 @@ from pydantic import TypeAdapter
 
 from ..data.defaults import default_benchmark
 from ..evaluation.benchmarks import run_digest
-from ..evaluation.causal_model import context_length
 from ..evaluation.load_model import Loader
-from ..evaluation.protocol import Protocol
 from ..io.checksums import source_folder
 from ..io.codedigest import code_digest
 from ..io.errors import UserError
 from ..io.files import digest, write_json
 from ..io.reading import expected_form, read_json
+from ..language_models.causal_model import context_length
 from ..models.identity import identify
 from ..models.loading import load_config, load_tokenizer
 from ..models.trust import trusting_folders
 from ..stats.inference import Estimate
 from ..stats.measures import Measure
 from ..stats.paired import Sums, jackknife
+from ..tasks.protocol import Protocol
 from .sides import Load, Model, Side
 
 if TYPE_CHECKING:
     from ..evaluation.divergence import Divergences, Window
-    from ..evaluation.language_model import LanguageModel
+    from ..language_models.language_model import LanguageModel
 
 QUANTILE = 0.99
 LIMIT = 128  # windows

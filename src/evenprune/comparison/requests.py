@@ -13,10 +13,10 @@ from ..config.finished import read_result
 from ..config.tasks import TASKS
 from ..data.defaults import dataset_folder
 from ..evaluation.evaluate import asked_for, with_data
-from ..evaluation.protocol import make_protocol
-from ..evaluation.task import NOWHERE
 from ..io.checksums import source_folder
 from ..io.errors import UserError
+from ..tasks.protocol import make_protocol
+from ..tasks.task import NOWHERE
 from .sides import Evaluated, Model, Request, Side
 
 WORLD = "training.json"  # of a model of an invented world

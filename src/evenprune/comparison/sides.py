@@ -18,7 +18,6 @@ from ..data.hub_models import find_model
 from ..evaluation.benchmarks import Wanted, ask, check_out
 from ..evaluation.evaluate_checkpoint import take_or_run
 from ..evaluation.load_model import Loader
-from ..evaluation.protocol import Protocol
 from ..io.checksums import source_folder, user_cache
 from ..io.errors import UserError
 from ..io.outputs import check_place
@@ -26,6 +25,7 @@ from ..models.identity import identify, own_manifest
 from ..models.loading import check_model_folder, load_tokenizer
 from ..models.stored import Stored, stored_form
 from ..models.trust import trusting_folders
+from ..tasks.protocol import Protocol
 
 
 @dataclass(frozen=True)

@@ -322,7 +322,7 @@ def _evaluation(paths: Paths) -> Dependencies:
     for point in paths.checkpoints:
         options = benchmark_options(paths.config, point)
         tasks = sorted({one["task"] for one in options.values()})
-        modules = [f"evaluation.{name}" for name in ("evaluate_checkpoint", *tasks)]
+        modules = ["evaluation.evaluate_checkpoint", *(f"tasks.{name}" for name in tasks)]
         found["evaluate_checkpoint", point.key] = {
             **flags({"device": paths.config.device}),
             **keys(options),

@@ -1,6 +1,6 @@
 """What the evaluation tasks are, as ``tasks.yaml`` says: splits, styles, metrics, data. No torch.
 
-The modules in ``evaluation/``, each of its task's name, take their splits and styles from here.
+The modules in ``tasks/``, each of its task's name, take their splits and styles from here.
 """
 
 from collections.abc import Mapping

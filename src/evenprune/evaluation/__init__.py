@@ -1,5 +1,5 @@
-"""Benchmarks of a checkpoint: a module a task, run on transformers or vLLM.
+"""Measuring a model folder: benchmarks that are kept and resumed, and divergence from a base.
 
-In come a model folder and the items of data sets. Out goes a folder a benchmark with a record an
-item, and the metrics of its records.
+In come a model folder, benchmarks by name and their data. Out goes a folder a benchmark, with its
+records and metrics.
 """

@@ -14,21 +14,24 @@ from ..io.codedigest import code_digest, package_versions
 from ..io.errors import UserError
 from ..io.files import digest, sha256_file, write_json, write_jsonl
 from ..io.outputs import check_file, check_ours, check_place
+from ..language_models.journal import Journal
 from ..models.identity import Identity, identify
 from ..models.trust import trust_record
-from . import records
-from .journal import Journal
-from .protocol import AUTO, Protocol
-from .task import Task
+from ..tasks import records
+from ..tasks.protocol import AUTO, Protocol
+from ..tasks.task import Task
 
 if TYPE_CHECKING:
-    from .causal_model import CausalModel
+    from ..language_models.causal_model import CausalModel
     from .load_model import Loader
 
-# backend -> module of its model
-MODELS = {"transformers": "language_model", "vllm": "vllm_model"}
+# Modules of the backends' models, and where that of a task is.
+MODELS = {
+    "transformers": "evenprune.language_models.language_model",
+    "vllm": "evenprune.language_models.vllm_model",
+}
+TASKS = "evenprune.tasks"
 PACKAGES = ("torch", "transformers", "lm_eval")
-PACKAGE = __package__
 # Not part of an evaluation's code: it has the facts of its own task as values.
 GIVEN = ("evenprune.config.tasks",)
 PARTIAL = "partial.jsonl"  # finished batches of a run that is not finished
@@ -41,13 +44,13 @@ WRITTEN = {
 
 
 def find(task: str) -> Task:
-    """Return what evaluates a task, ``TASK`` of the module of its name here.
+    """Return what evaluates a task, ``TASK`` of the module of its name.
 
     Raises UserError for an unknown task.
     """
     if task not in FACTS:
         raise UserError(f"there is no benchmark {task!r}; known are {', '.join(FACTS)}")
-    return import_module(f"{PACKAGE}.{task}").TASK
+    return import_module(f"{TASKS}.{task}").TASK
 
 
 def judge_identity(spec: Protocol) -> str | None:
@@ -70,7 +73,7 @@ def run_digest(
 
     ``versions`` are those of packages that only the backend has, see ``CausalModel``.
     """
-    modules = spec.task, MODELS[spec.backend]
+    modules = f"{TASKS}.{spec.task}", MODELS[spec.backend]
     return digest(
         {
             "model": model.files_sha256,
@@ -80,7 +83,7 @@ def run_digest(
             "spec": {**spec.as_dict(), "headline": None, "judge": judge_identity(spec)},
             "versions": {**package_versions(*PACKAGES), **versions},
             **trust_record(),
-            "code": [code_digest(f"{PACKAGE}.{module}", GIVEN) for module in modules],
+            "code": [code_digest(module, GIVEN) for module in modules],
             "facts": decisive(spec.task),
         }
     )

@@ -21,13 +21,13 @@ from ..data.readers.tinystories import read_tinystories
 from ..data.readers.wikitext import read_wikitext
 from ..io.errors import UserError
 from ..io.progress import Progress
+from ..language_models.language_model import LanguageModel
 from ..models.bos import puts_bos, tokens_of
 from ..models.tensors import tensor_bytes
 from ..stats.finite import require_finite
-from .harness import wikitext_pages
-from .language_model import LanguageModel
-from .perplexity import is_documents
-from .sampling import stratified_sample
+from ..tasks.harness import wikitext_pages
+from ..tasks.perplexity import is_documents
+from ..tasks.sampling import stratified_sample
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

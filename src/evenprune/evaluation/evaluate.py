@@ -14,8 +14,8 @@ from ..io.checksums import source_folder
 from ..io.errors import UserError
 from ..io.gpu import add_gpus_argument
 from ..models.trust import add_trust_argument
-from .protocol import Protocol, make_protocol
-from .task import NOWHERE
+from ..tasks.protocol import Protocol, make_protocol
+from ..tasks.task import NOWHERE
 
 # The others are --benchmark, and all metrics are printed.
 OPTIONS = tuple(key for key in Protocol.model_fields if key not in ("task", "headline"))

@@ -23,6 +23,7 @@ from ..io.outputs import check_file, check_ours, check_place
 from ..io.provenance import FINISHED, cpu_seconds, machine, read_record
 from ..io.reading import parse_json
 from ..models.identity import identify
+from ..tasks.protocol import Protocol, make_protocol
 from .benchmarks import (
     PARTIAL,
     Wanted,
@@ -33,7 +34,6 @@ from .benchmarks import (
 )
 from .evaluate import add_run_arguments, given_data, headline, quiet_libraries
 from .load_model import Loader
-from .protocol import Protocol, make_protocol
 
 # Among the keys of a benchmark's provenance.json.
 TIMED = ("seconds", "cpu_seconds", "n")

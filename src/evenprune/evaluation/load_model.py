@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..io.gpu import claim_devices, numbers
+from ..language_models.causal_model import CausalModel
 from ..models.loading import load_config
 from ..models.quantised import backend_versions
-from .causal_model import CausalModel
-from .protocol import Protocol
+from ..tasks.protocol import Protocol
 
 
 class Loader:
@@ -50,7 +50,7 @@ class Loader:
     @cached_property
     def vllm(self) -> tuple[str, str]:
         """The interpreter that has vLLM, and vLLM's version; UserError where there is none."""
-        from .vllm_model import vllm_python, vllm_version
+        from ..language_models.vllm_model import vllm_python, vllm_version
 
         python = vllm_python(self._asked)
         return python, vllm_version(python)
@@ -92,7 +92,7 @@ class Loader:
         import torch
 
         if spec.backend == "vllm":
-            from .vllm_model import load_vllm_model
+            from ..language_models.vllm_model import load_vllm_model
 
             # This environment's torch may have no CUDA where vLLM's has: nothing is claimed then.
             claims = self.device != "cpu" and torch.cuda.is_available()
@@ -100,7 +100,7 @@ class Loader:
             return load_vllm_model(
                 self.folder, self.device, spec.dtype, self.vllm[0], self.gpus, visible
             )
-        from .language_model import load_language_model
+        from ..language_models.language_model import load_language_model
 
         kind = self.devices[0].partition(":")[0]
         return load_language_model(self.folder, kind, spec.dtype, self.devices)

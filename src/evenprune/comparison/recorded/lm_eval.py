@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ...config.tasks import Direction
-from ...evaluation.lm_eval import metric_name
 from ...io.checksums import sha256_cached
 from ...io.errors import UserError
 from ...io.reading import expected_form, iter_jsonl, read_json
+from ...tasks.lm_eval import metric_name
 from .items import Recording, Sample, content, cut
 from .metric_table import MetricTable
 

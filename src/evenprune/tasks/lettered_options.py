@@ -19,8 +19,8 @@ from ..data.prompts import LETTERS, STYLES, Prompt, by_text
 from ..data.readers.choice import Question
 from ..io.errors import UserError
 from ..io.progress import Progress
+from ..language_models.causal_model import CausalModel, Position, Rows
 from ..stats.metrics import Metric, Record, by_category, mean
-from .causal_model import CausalModel, Position, Rows
 from .protocol import Facts, Outcome, Protocol
 from .task import Task
 

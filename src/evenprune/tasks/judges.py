@@ -17,9 +17,9 @@ import torch
 
 from ..config.benchmark_keys import Lexicon
 from ..io.errors import UserError
-from .generation import greedy
-from .language_model import LanguageModel, load_language_model
-from .templates import bounded, template_errors
+from ..language_models.generation import greedy
+from ..language_models.language_model import LanguageModel, load_language_model
+from ..language_models.templates import bounded, template_errors
 
 SAFE, UNSAFE, UNPARSED = "safe", "unsafe", "unparsed"
 LEXICAL = "lexical"

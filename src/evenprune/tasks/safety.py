@@ -11,9 +11,9 @@ from typing import Annotated, Any
 from annotated_types import Len
 
 from ..io.checksums import source_folder, source_name
+from ..language_models.causal_model import CausalModel
+from ..language_models.generation import Completion, greedy
 from ..stats.metrics import Metric, Record, mean
-from .causal_model import CausalModel
-from .generation import Completion, greedy
 from .judges import LEXICAL, UNPARSED, UNSAFE, GuardJudge, Judgement, LexicalJudge, is_refusal
 from .protocol import Facts, Protocol, Records
 from .records import COUNT, FLAG, FLAG_OR_NULL, TEXT

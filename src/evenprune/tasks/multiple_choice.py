@@ -12,8 +12,8 @@ from typing import Any
 from ..data.readers.choice import ChoiceItem
 from ..data.readers.own_questions import LETTERS, OwnQuestion, read_own_questions
 from ..data.readers.rows import table_files
+from ..language_models.causal_model import CausalModel
 from ..stats.metrics import Metric, Record, mean
-from .causal_model import CausalModel
 from .harness import ChoiceTask
 from .protocol import Facts, Protocol, Records
 from .records import CHOICE, COUNT_OR_NULL, FLAG, Fields

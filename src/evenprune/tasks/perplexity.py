@@ -36,11 +36,11 @@ from ..data.readers.rows import find_file
 from ..data.readers.tinystories import documents_file, read_tinystories
 from ..data.readers.wikitext import read_wikitext
 from ..io.errors import UserError
+from ..language_models.causal_model import CausalModel, Rows
+from ..language_models.losses import nll_rows
 from ..stats.finite import exp_loss
 from ..stats.metrics import Metric, metric, perplexity
-from .causal_model import CausalModel, Rows
 from .harness import Harness, wikitext_pages
-from .losses import nll_rows
 from .protocol import Facts, Outcome, Protocol, Records
 from .records import COUNT, NUMBER, Fields
 from .sampling import stratified_sample

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..config.tasks import FACTS
 from ..data.readers.rows import find_file
+from ..language_models.causal_model import CausalModel
 from ..stats.metrics import Metric, Record, by_category
-from .causal_model import CausalModel
 from .protocol import Facts, Outcome, Protocol, Records
 from .records import Fields
 from .sampling import stratified_sample
@@ -18,7 +18,7 @@ NOWHERE = Path(os.devnull)  # the data of a task that is given none
 
 
 class Task(ABC):
-    """One evaluation task. ``evaluation/NAME.py`` ends with ``TASK``, an instance of a subclass.
+    """One evaluation task. ``tasks/NAME.py`` ends with ``TASK``, an instance of a subclass.
 
     ``name`` is the task's in ``config/tasks.yaml``, where its facts are; ``fields`` are those of
     the records that it returns.

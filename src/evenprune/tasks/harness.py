@@ -17,13 +17,13 @@ from typing import Any
 from ..data.readers.choice import ChoiceItem
 from ..io.errors import UserError
 from ..io.progress import Progress
+from ..language_models.causal_model import CausalModel, ignore
+from ..language_models.templates import require_whole, template_errors
 from ..models.bos import tokens_of
 from ..stats.finite import CURE
 from ..stats.metrics import Metric, Record, mean
-from .causal_model import CausalModel, ignore
 from .protocol import Facts, Protocol, Records
 from .task import ItemTask
-from .templates import require_whole, template_errors
 
 Documents = list[dict[str, Any]]
 # Where the journal keeps finished parts of lm-eval's requests, and how long a part is.

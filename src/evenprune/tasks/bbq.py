@@ -18,8 +18,8 @@ from pathlib import Path
 from ..data.prompts import by_text
 from ..data.readers.bbq import BBQ_ORDER, BBQItem, bbq_files, read_bbq
 from ..io.errors import UserError
+from ..language_models.causal_model import CausalModel
 from ..stats.metrics import Metric, bbq_metrics, macro
-from .causal_model import CausalModel
 from .lettered_options import Chosen, LetteredTask, score_prompts, shown_item
 from .protocol import Facts, Protocol
 from .records import COUNT_OR_NULL, NUMBERS, OPTIONS, TEXT, Fields

@@ -38,9 +38,9 @@ from numpy.typing import NDArray
 
 from ..data.counterfactuals import about_others
 from ..data.readers.stereoset import StereoSetItem, read_stereoset
+from ..language_models.causal_model import CausalModel
+from ..language_models.losses import sentence_losses
 from ..stats.metrics import Metric, Record, mean, metric, preferred
-from .causal_model import CausalModel
-from .losses import sentence_losses
 from .protocol import Facts, Protocol, Records
 from .records import CHOICE, FLAG, NUMBER, NUMBER_OR_NULL, NUMBERS, TEXT, Fields
 from .task import ItemTask

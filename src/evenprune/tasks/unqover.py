@@ -14,6 +14,7 @@ from typing import Any
 from ..data.readers.rows import find_file
 from ..data.readers.unqover import UnqoverItem, read_unqover
 from ..io.errors import UserError
+from ..language_models.causal_model import CausalModel
 from ..stats.metrics import (
     Metric,
     Record,
@@ -25,7 +26,6 @@ from ..stats.metrics import (
     unqover_metrics,
 )
 from . import unqover_generator
-from .causal_model import CausalModel
 from .lettered_options import DIGITS, Chosen, LetteredTask
 from .protocol import Facts, Protocol
 from .records import COUNT, NUMBER_OR_NULL, NUMBERS, OPTIONS, TEXT, Fields

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from ..data.readers.crows_pairs import CrowsPair, read_crows_pairs
+from ..language_models.causal_model import CausalModel
+from ..language_models.losses import sentence_losses
 from ..models.token_trees import common_prefix
 from ..stats.metrics import Metric, Record, mean
-from .causal_model import CausalModel
-from .losses import sentence_losses
 from .protocol import Facts, Protocol, Records
 from .records import CHOICE, COUNT, FLAG_OR_NULL, NUMBERS, TEXT, Fields
 from .task import ItemTask

@@ -1,6 +1,6 @@
 """vLLM as a process of its own: scores and greedy answers of token rows, over pipes.
 
-``python -m evenprune.evaluation.vllm_worker`` runs in the environment that has vLLM and
+``python -m evenprune.language_models.vllm_worker`` runs in the environment that has vLLM and
 needs nothing else of this package's dependencies. It reads one JSON object a line from standard
 input and answers each with one line on standard output, ``{"ok": ...}`` or ``{"error": one
 sentence}``; ``do`` names a method of ``Engine``, the other keys are its arguments. What

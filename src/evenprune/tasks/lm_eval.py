@@ -19,8 +19,8 @@ from ..data.lm_eval_tasks import load_tasks
 from ..io.checksums import source_files
 from ..io.errors import UserError, nearest
 from ..io.files import digest
+from ..language_models.causal_model import CausalModel
 from ..stats.metrics import Metric, mean, metric
-from .causal_model import CausalModel
 from .harness import Harness
 from .protocol import Outcome, Protocol
 from .records import TEXT, Fields
