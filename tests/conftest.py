@@ -45,7 +45,7 @@ def shared() -> Path:
 def torch_products(monkeypatch):
     """Products and factors of torch's own library, as on the fake GPU: bytes can be compared."""
     from evenprune.io import onednn
-    from evenprune.pruning import factor
+    from evenprune.methods import factor
 
     monkeypatch.setattr(factor, "LEAF", 1 << 20)
     monkeypatch.setenv(onednn.ONEDNN, "0")

@@ -93,8 +93,8 @@ def test_the_regime_dense_is_a_checkpoint_of_methods_that_shift():
 
 
 def test_facts_are_those_of_the_code_that_prunes():
+    from evenprune.methods.masks import REGIMES as PRUNED
     from evenprune.pruning.engine import Options
-    from evenprune.pruning.masks import REGIMES as PRUNED
 
     for name, method in METHODS.items():
         if method.prunes:

@@ -159,13 +159,13 @@ def test_a_prompt_style_evaluates_again(before, raw):
 
 
 def test_words_and_unrelated_code_rerun_nothing(before, raw, package):
-    files = ("pruning/solver.py", "pruning/card.md.j2", "data/calibration.py", "cli.py")
+    files = ("methods/solver.py", "pruning/card.md.j2", "data/calibration.py", "cli.py")
     assert grown(before, raw, package, *files, text="\n# a comment\n") == {}
 
 
 def test_code_reruns_its_stage(before, raw, package):
     for file, rules in (
-        ("pruning/solver.py", {"prune_model"}),
+        ("methods/solver.py", {"prune_model"}),
         ("reporting/setup.py", {"make_tables", "make_paper"}),
         ("reporting/figure_dto.py", {"make_tables", "make_paper"}),
     ):

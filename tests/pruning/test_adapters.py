@@ -8,14 +8,14 @@ import torch
 from pruning_models import random_pairs, save_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from evenprune.blocks.base_model import BaseModel
 from evenprune.data.calibration import TokenPair, tokenize_pairs
 from evenprune.io.errors import UserError
+from evenprune.methods import adapters as module
+from evenprune.methods.adapters import SCALES, Tuning, adapt, contexts_of, split, split_texts
+from evenprune.methods.masks import REGIMES
+from evenprune.methods.options import Options
 from evenprune.models.tensors import read_tensor
-from evenprune.pruning import adapters as module
-from evenprune.pruning.adapters import SCALES, Tuning, adapt, contexts_of, split, split_texts
-from evenprune.pruning.base_model import BaseModel
-from evenprune.pruning.masks import REGIMES
-from evenprune.pruning.options import Options
 
 TEXTS = [(5, 9, 11, 12, 8, 30, 17), (5, 30, 31, 9)]
 

@@ -11,13 +11,13 @@ from registry_sweep import mask_agreement, stored_tensors
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from evenprune.blocks.packing import Text
 from evenprune.data.calibration import tokenize_pairs
 from evenprune.io.errors import UserError
+from evenprune.methods.options import Options
 from evenprune.pruning.check import check_model
 from evenprune.pruning.compare_masks import compare_models
 from evenprune.pruning.engine import prune_model
-from evenprune.pruning.options import Options
-from evenprune.pruning.packing import Text
 
 KINDS = ("mixtral", "qwen2_moe", "gpt_oss")
 

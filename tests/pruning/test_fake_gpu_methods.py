@@ -10,16 +10,15 @@ import torch
 from fake_gpu import DEVICE, fake_gpu
 from pruning_models import ARCHITECTURES, WORDS, random_pairs, save_model, write_rows
 
+from evenprune.blocks.packing import Plan, Text
 from evenprune.data.calibration import tokenize_pairs, tokenize_texts
 from evenprune.data.readers.own_rows import read_pairs
 from evenprune.io import onednn
+from evenprune.methods import solver
+from evenprune.methods.masks import smallest, smallest_of_group
+from evenprune.methods.options import PRUNING_METHODS, Options
 from evenprune.models.loading import load_tokenizer
-from evenprune.pruning import solver
 from evenprune.pruning.engine import prune_model
-from evenprune.pruning.hessian import Plan
-from evenprune.pruning.masks import smallest, smallest_of_group
-from evenprune.pruning.options import PRUNING_METHODS, Options
-from evenprune.pruning.packing import Text
 
 pytestmark = pytest.mark.usefixtures("torch_products")
 

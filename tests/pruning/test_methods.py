@@ -4,13 +4,13 @@ import sys
 
 import pytest
 
+from evenprune import methods
 from evenprune.config import facts
 from evenprune.config.pruning_keys import Pruning
 from evenprune.io.codedigest import import_closure
-from evenprune.pruning import methods
-from evenprune.pruning.masks import REGIMES
-from evenprune.pruning.method import Method
-from evenprune.pruning.options import PRUNING_METHODS, Options
+from evenprune.methods.masks import REGIMES
+from evenprune.methods.method import Method
+from evenprune.methods.options import PRUNING_METHODS, Options
 
 each = pytest.mark.parametrize("name", PRUNING_METHODS)
 
@@ -42,7 +42,7 @@ def test_a_method_keeps_to_its_own_code(name):
     engine = import_closure("evenprune.pruning.engine", methods.FACTS)
     assert "evenprune.config.facts" not in {*closure, *engine}
     assert not [module for module in engine if "pruning.methods." in module]
-    assert "evenprune.pruning.solver" not in engine
+    assert "evenprune.methods.solver" not in engine
     others = {module for module in closure if "pruning.methods." in module}
     base = {
         "debias-sparsegpt": {"sparsegpt"},

@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from evenprune.blocks.packing import ROW, SPREAD, pack_pairs, pack_texts
 from evenprune.data.calibration import TokenPair
-from evenprune.pruning.packing import ROW, SPREAD, pack_pairs, pack_texts
 
 sentences = st.lists(st.integers(1, 3), min_size=1, max_size=9).map(tuple)
 many_pairs = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=30)

@@ -9,17 +9,17 @@ from registry_sweep import mask_agreement
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma3TextConfig
 
+from evenprune.blocks.base_model import BaseModel
+from evenprune.blocks.dense_loss import bos_losses
+from evenprune.blocks.packing import Text
+from evenprune.blocks.probe import probe_blocks
 from evenprune.cli import main
 from evenprune.data.calibration import tokenize_pairs
 from evenprune.language_models.language_model import load_language_model
+from evenprune.methods.masks import regime_of
 from evenprune.models.bos import fixed_rows
 from evenprune.models.loading import load_model
-from evenprune.pruning.base_model import BaseModel
 from evenprune.pruning.check import check_model
-from evenprune.pruning.dense_loss import bos_losses
-from evenprune.pruning.masks import regime_of
-from evenprune.pruning.packing import Text
-from evenprune.pruning.probe import probe_blocks
 
 # Tied heads, transposed weights, no tree, windows, soft caps; the registry's sweep has all types.
 VARIED = ("llama2", "gpt2", "gpt_neox", "cohere", "gemma2-window")

@@ -14,10 +14,9 @@ import pytest
 import reference
 import torch
 
-from evenprune.pruning import solver
-from evenprune.pruning.masks import REGIMES
-from evenprune.pruning.methods import find
-from evenprune.pruning.options import Options
+from evenprune.methods import find, solver
+from evenprune.methods.masks import REGIMES
+from evenprune.methods.options import Options
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -36,7 +35,7 @@ import sys
 from triton import compile
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from evenprune.pruning.kernel import _columns
+from evenprune.methods.kernel import _columns
 
 kinds = dict.fromkeys(("block", "factor", "inverse", "error"), "*fp32") | {"mask": "*i1"}
 kinds |= dict.fromkeys(("size", "rows", "factor_row", "factor_column"), "i32")

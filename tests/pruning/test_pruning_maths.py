@@ -7,12 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenprune.blocks.packing import Plan
 from evenprune.io.errors import UserError
-from evenprune.pruning.factor import NotPositiveDefinite, inverse_factor
-from evenprune.pruning.hessian import Differences, Gram, Plan, SquareNorms
-from evenprune.pruning.masks import REGIMES, group_mask, smallest, smallest_per_row
-from evenprune.pruning.methods import find
-from evenprune.pruning.options import PRUNING_METHODS, Options
+from evenprune.methods import find
+from evenprune.methods.factor import NotPositiveDefinite, inverse_factor
+from evenprune.methods.hessian import Differences, Gram, SquareNorms
+from evenprune.methods.masks import REGIMES, group_mask, smallest, smallest_per_row
+from evenprune.methods.options import PRUNING_METHODS, Options
 
 regimes = st.sampled_from(list(REGIMES.values()))
 seeds = st.integers(0, 2**31)

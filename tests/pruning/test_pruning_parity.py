@@ -11,12 +11,12 @@ from pruning_models import WORDS, random_pairs, save_model
 from registry_sweep import behind_pruned, linear_cases, load_exact
 from transformers import AutoTokenizer
 
+from evenprune.blocks.base_model import BaseModel
+from evenprune.blocks.packing import Text
 from evenprune.data.calibration import tokenize_pairs
-from evenprune.pruning.base_model import BaseModel
+from evenprune.methods.masks import REGIMES
+from evenprune.methods.options import Options
 from evenprune.pruning.engine import prune_model
-from evenprune.pruning.masks import REGIMES
-from evenprune.pruning.options import Options
-from evenprune.pruning.packing import Text
 
 TEXTS = [f"{WORDS[k]} {WORDS[k + 1]} {WORDS[2 * k]} x y" for k in range(6)]
 

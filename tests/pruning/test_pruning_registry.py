@@ -6,9 +6,9 @@ import pytest
 import registry_models
 from registry_sweep import documented, sweep_type
 
+from evenprune.blocks.packing import Text
+from evenprune.methods.options import Options
 from evenprune.pruning.engine import prune_model
-from evenprune.pruning.options import Options
-from evenprune.pruning.packing import Text
 
 PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
 AGREEMENT = 0.999

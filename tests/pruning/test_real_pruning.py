@@ -9,15 +9,15 @@ import torch
 from real_model import real_data, smollm2_folder
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from evenprune.blocks.base_model import BaseModel
+from evenprune.blocks.block_recorder import Form
+from evenprune.blocks.forward import advance, record_inputs
+from evenprune.blocks.packing import Text, pack_pairs
 from evenprune.data.calibration import tokenize_pairs
 from evenprune.data.readers.stereoset import read_stereoset
-from evenprune.pruning.base_model import BaseModel
-from evenprune.pruning.block_recorder import Form
+from evenprune.methods.masks import regime_of
+from evenprune.methods.options import Options
 from evenprune.pruning.engine import prune_model
-from evenprune.pruning.forward import advance, record_inputs
-from evenprune.pruning.masks import regime_of
-from evenprune.pruning.options import Options
-from evenprune.pruning.packing import Text, pack_pairs
 
 LAST = 29  # the number of the last block
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from pruning_models import random_pairs, save_model, write_rows
 
 from evenprune.cli import main
-from evenprune.pruning.hessian import Differences, Gram
-from evenprune.pruning.masks import REGIMES, group_mask
-from evenprune.pruning.methods import find
-from evenprune.pruning.options import PRUNING_METHODS, Options
-from evenprune.pruning.refit import refit, row_losses
+from evenprune.methods import find
+from evenprune.methods.hessian import Differences, Gram
+from evenprune.methods.masks import REGIMES, group_mask
+from evenprune.methods.options import PRUNING_METHODS, Options
+from evenprune.methods.refit import refit, row_losses
 
 quick = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 2**31)

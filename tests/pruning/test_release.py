@@ -13,10 +13,10 @@ from pruning_models import random_pairs, save_model, write_rows
 from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
+from evenprune.blocks.packing import Text
 from evenprune.data.calibration import tokenize_pairs
+from evenprune.methods.options import Options
 from evenprune.pruning.engine import prune_model
-from evenprune.pruning.options import Options
-from evenprune.pruning.packing import Text
 
 pytestmark = pytest.mark.slow
 PAIRS, BLOCKS, LINEARS = 12, 2, 7

@@ -8,13 +8,12 @@ import torch
 from pruning_models import random_pairs, save_model, write_rows
 from safetensors.torch import load_file, save_file
 
+from evenprune.blocks.packing import differing
 from evenprune.cli import main
 from evenprune.data.calibration import TokenPair
-from evenprune.pruning import adapters
-from evenprune.pruning.masks import REGIMES
-from evenprune.pruning.methods import find
-from evenprune.pruning.options import Options
-from evenprune.pruning.packing import differing
+from evenprune.methods import adapters, find
+from evenprune.methods.masks import REGIMES
+from evenprune.methods.options import Options
 
 ERASE = find("debias-erase")
 LORA = {"method": "debias-lora", "lora_steps": 5, "lora_rate": 0.01, "lora_blocks": 1}

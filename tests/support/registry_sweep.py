@@ -23,11 +23,11 @@ from registry_models import TYPES, NotSmall, save_random
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM
 
+from evenprune.blocks.packing import Text
 from evenprune.data.calibration import TokenizedPairs, TokenPair
 from evenprune.io.errors import UserError
+from evenprune.methods.options import Options
 from evenprune.pruning.engine import prune_model
-from evenprune.pruning.options import Options
-from evenprune.pruning.packing import Text
 
 LAYERS = 4
 REGIME = "u50"

@@ -101,7 +101,7 @@ def touch_all(folder):
 
 def words(run):
     """All at once, as one plan takes two seconds; test_reruns.py has them one by one."""
-    run.append("pruning/solver.py", "\n# a comment\n")
+    run.append("methods/solver.py", "\n# a comment\n")
     run.append("pruning/card.md.j2", "More words.\n")
     run.append("../../worlds/evenprune_world/controls/page.py", "\nUNUSED = 1\n")
 
@@ -130,7 +130,7 @@ def everything_of(*methods, model=r"\w+"):
 
 
 def wanda_code(run):
-    run.append("pruning/methods/wanda.py", "\nX = 1\n")
+    run.append("methods/wanda.py", "\nX = 1\n")
 
 
 def bias_weight(run):

@@ -311,7 +311,7 @@ def _method_code(config: Config, point: Checkpoint) -> dict[str, str]:
     method or regime makes nothing again. Nor does another check: it changes no weight.
     """
     method = grids.base_method(config, point.method)
-    module = f"pruning.methods.{method.replace('-', '_')}"
+    module = f"methods.{method.replace('-', '_')}"
     facts = [*astuple(METHODS[method]), *astuple(regime_facts(point.regime))]
     given = (*GIVEN, f"{PACKAGE}.pruning.check")
     return code("pruning.prune", module, given=given, facts=facts)

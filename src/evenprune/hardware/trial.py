@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
+from ..blocks.packing import Text
 from ..data.calibration import TokenizedPairs, TokenPair, align
 from ..io.files import read_json
+from ..methods.options import Options
+from ..methods.solver import column_loop
 from ..pruning.compare_masks import compare_models
 from ..pruning.engine import prune_model
-from ..pruning.options import Options
-from ..pruning.packing import Text
-from ..pruning.solver import column_loop
 
 OPTIONS = Options("debias-sparsegpt", "2of4")
 DTYPE = torch.bfloat16  # of the run that is timed

@@ -1,5 +1,5 @@
-"""One-shot pruning of Hugging Face causal language models, one decoder block at a time.
+"""One-shot pruning of a whole model on disk, and what is looked at in a finished one.
 
 In come a dense model, a method with its options, and calibration pairs and texts. Out go a model
-folder with zeros, its manifest and card, and a check of what was achieved.
+folder with zeros, its manifest and card, a check of what was achieved, and a comparison of masks.
 """

@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..blocks.base_model import BaseModel
+from ..blocks.packing import Text
 from ..io.checksums import sealed
 from ..io.files import digest, disk_errors, sha256_file, write_csv, write_json, write_text
+from ..methods.options import Options
 from ..models.identity import files_digest
 from ..models.trust import trust_record
-from .base_model import BaseModel
 from .card import model_card
-from .options import Options
-from .packing import Text
 from .provenance import provenance
 
 LAYER_COLUMNS = [

@@ -6,8 +6,8 @@ from typing import Any
 
 from ..config.facts import regime_facts
 from ..io.pages import fill
+from ..methods import description
 from ..models.cards import USE, metadata, with_front_matter
-from .methods import description
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("card.md.j2",)

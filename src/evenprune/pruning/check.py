@@ -133,17 +133,17 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     """
     import torch
 
+    from ..blocks.base_model import BaseModel
     from ..io.errors import UserError
     from ..io.files import read_json
     from ..io.reading import expected_form
+    from ..methods import find
+    from ..methods.masks import regime_of
+    from ..methods.options import Options
     from ..models.architecture import rows_of
     from ..models.identity import MANIFEST, check_pruned, files_digest, own_manifest
     from ..models.loading import check_model_folder, load_tokenizer
     from ..models.tensors import read_folder, read_tensor, tensor_bytes
-    from .base_model import BaseModel
-    from .masks import regime_of
-    from .methods import find
-    from .options import Options
 
     manifest = own_manifest(folder)
     if manifest is None:

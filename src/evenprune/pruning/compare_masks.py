@@ -152,10 +152,10 @@ def compare_models(model: Path, reference: Path) -> Iterator[dict[str, Any]]:
     Two matrices are in memory at a time. Raises UserError for checkpoints that cannot be
     compared, and where a weight file has not what the manifest lists.
     """
+    from ..blocks.base_model import BaseModel
+    from ..methods.masks import regime_of
     from ..models.architecture import rows_of
     from ..models.tensors import read_folder, read_tensor
-    from .base_model import BaseModel
-    from .masks import regime_of
 
     pruned = check_same_base(model, reference)
     for folder in (model, reference):

@@ -17,12 +17,21 @@ import torch
 import transformers
 from torch import Tensor
 
+from ..blocks.base_model import BaseModel, assembled
+from ..blocks.dense_loss import bos_losses
+from ..blocks.forward import Batches, advance, input_groups, record_inputs
+from ..blocks.packing import Batch, Text, batch_tokens, pack_pairs, pack_texts
+from ..blocks.probe import Probe, check_rows, probe_blocks
+from ..blocks.shared_prefix import shared_prefix_objection
 from ..io.codedigest import code_digest
 from ..io.errors import UserError
 from ..io.files import digest, read_json
 from ..io.marks import PRUNED
 from ..io.outputs import check_folder
 from ..io.progress import format_seconds
+from ..methods import FACTS, find, module_of
+from ..methods.masks import regime_of
+from ..methods.options import Options
 from ..models.architecture import find_linears, max_positions, rows_of, unsupported_named
 from ..models.experts import experts_of
 from ..models.identity import MANIFEST
@@ -30,16 +39,7 @@ from ..models.loading import release_memory, tame_heap
 from ..models.tensors import Stack, write_tensors
 from ..models.weights import Entry
 from .assemble import assemble, shared_counts
-from .base_model import BaseModel, assembled
-from .dense_loss import bos_losses
-from .forward import Batches, advance, input_groups, record_inputs
-from .masks import regime_of
-from .methods import FACTS, find, module_of
-from .options import Options
-from .packing import Batch, Text, batch_tokens, pack_pairs, pack_texts
-from .probe import Probe, check_rows, probe_blocks
 from .provenance import Stopwatch
-from .shared_prefix import shared_prefix_objection
 from .sums import BlockSums
 from .workspace import Workspace, check_work, workspace
 

@@ -12,8 +12,8 @@ import torch
 import transformers
 
 from .. import __version__
+from ..blocks.base_model import BaseModel
 from ..io.provenance import machine
-from .base_model import BaseModel
 
 
 class Stopwatch:

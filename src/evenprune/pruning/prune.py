@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..config.facts import METHODS, PRUNING_METHODS, regime_name
 from ..config.flags import add_flags, checked
+from ..methods.options import RELEASED_TOKENS, Options
 from ..models.trust import add_trust_argument
-from .options import RELEASED_TOKENS, Options
 
 if TYPE_CHECKING:
-    from .packing import Text
+    from ..blocks.packing import Text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -174,6 +174,7 @@ def calibration_text(
 
     The tokenizer is freed here.
     """
+    from ..blocks.packing import Text
     from ..data.calibration import pair_notes, tokenize_pairs, tokenize_texts
     from ..data.defaults import default_calibration
     from ..data.readers.own_rows import read_pairs, read_texts
@@ -182,7 +183,6 @@ def calibration_text(
     from ..models.architecture import max_positions
     from ..models.bos import fixed_rows, puts_bos
     from ..models.loading import load_tokenizer
-    from .packing import Text
 
     tokenizer = load_tokenizer(model)
     pairs_file, texts_file = files

@@ -14,25 +14,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..blocks.forward import Routed
+from ..blocks.packing import TOKENS, Plan
 from ..io.errors import UserError
+from ..methods.method import Method, Statistic
+from ..methods.options import Options
 from ..models.architecture import rows_of
 from ..models.experts import DOWN, Expert, Experts
-from .hessian import Plan
-from .method import Method, Statistic
-from .options import Options
-from .packing import TOKENS
-
-
-@dataclass
-class Routed:
-    """The tokens of one batch in front of a layer's experts.
-
-    hidden: (t, h), in the order of ``plan``; index: (t, k) int64, the experts of each token.
-    """
-
-    hidden: Tensor
-    index: Tensor
-    plan: Plan
 
 
 @dataclass(frozen=True)

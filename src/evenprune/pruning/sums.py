@@ -5,16 +5,15 @@ from typing import Any
 
 from torch import Tensor
 
+from ..blocks.base_model import BaseModel
+from ..blocks.forward import Batches, Routed, Stream, check_finite, collect
+from ..blocks.packing import Plan, Text
 from ..io.errors import UserError
+from ..methods.method import Method
+from ..methods.options import Options
 from ..models.experts import experts_of
-from .base_model import BaseModel
-from .forward import Batches, Stream, check_finite, collect
-from .hessian import Plan
-from .method import Method
-from .options import Options
-from .packing import Text
 from .provenance import Stopwatch
-from .routed import ExpertSums, Facts, Routed, is_finite
+from .routed import ExpertSums, Facts, is_finite
 
 Sums = tuple[list[str], Sequence[Tensor], Facts | None]
 

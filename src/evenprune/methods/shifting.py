@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from .hessian import Gram
+from .magnitude import METHOD as MAGNITUDE
 from .masks import Regime
 from .method import Method
-from .methods.magnitude import METHOD as MAGNITUDE
-from .methods.sparsegpt import METHOD as SPARSEGPT
-from .methods.wanda import METHOD as WANDA
 from .options import Options
+from .sparsegpt import METHOD as SPARSEGPT
 from .target import Report, Target
+from .wanda import METHOD as WANDA
 
 SOLVERS: dict[str, Method] = {"sparsegpt": SPARSEGPT, "wanda": WANDA, "magnitude": MAGNITUDE}
 

@@ -2,7 +2,7 @@
 difference between the two sentences of a pair.
 """
 
-from ..options import Options
+from .options import Options
 from .sparsegpt import SparseGPT
 
 

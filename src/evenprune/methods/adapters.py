@@ -29,6 +29,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..blocks.base_model import BaseModel
+from ..blocks.block_recorder import Stop, form_of, replaced
+from ..blocks.shared_prefix import TOLERANCE, tree_objection
 from ..data.calibration import TokenPair
 from ..io.checksums import read_sealed, sealed
 from ..io.errors import UserError
@@ -41,10 +44,7 @@ from ..models.loading import load_model, release_memory
 from ..models.tensors import read_tensor, write_tensors
 from ..models.token_trees import Tree, common_prefix, merged, visible
 from ..models.weights import read_header
-from .base_model import BaseModel
-from .block_recorder import Stop, form_of, replaced
 from .options import Options
-from .shared_prefix import TOLERANCE, tree_objection
 
 RANK = 8
 STRENGTH = 0.4  # of an adapter, times the root mean square of what its matrix makes of white noise

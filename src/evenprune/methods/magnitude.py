@@ -2,10 +2,10 @@
 
 from torch import Tensor
 
-from ..masks import Regime, group_mask, smallest
-from ..method import Method
-from ..options import Options
-from ..target import Report, Target
+from .masks import Regime, group_mask, smallest
+from .method import Method
+from .options import Options
+from .target import Report, Target
 
 
 def magnitude_mask(weight: Tensor, regime: Regime) -> Tensor:

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from ..hessian import Gram
-from ..masks import Regime
-from ..method import Method
-from ..options import Options
-from ..solver import column_loop, prune_columns
-from ..target import Report, Target
+from .hessian import Gram
+from .masks import Regime
+from .method import Method
+from .options import Options
+from .solver import column_loop, prune_columns
+from .target import Report, Target
 
 
 class SparseGPT(Method):

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from ...io.errors import UserError
-from ..hessian import Differences, Gram
-from ..method import Statistic
-from ..options import Options
-from ..shifting import Shifting, relative_change
-from ..target import InputMetric, Target, unshifted
+from ..io.errors import UserError
+from .hessian import Differences, Gram
+from .method import Statistic
+from .options import Options
+from .shifting import Shifting, relative_change
+from .target import InputMetric, Target, unshifted
 
 
 class DebiasErase(Shifting):

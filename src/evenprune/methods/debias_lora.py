@@ -1,7 +1,7 @@
 """Method `debias-lora`: low-rank changes of the weights are trained until the sentence pairs depend
 less on the group that they are about, then another method prunes.
 
-See ``pruning/adapters.py`` for the loss. The changes are merged before the blocks are pruned one by
+See ``methods/adapters.py`` for the loss. The changes are merged before the blocks are pruned one by
 one, with the Hessians of the changed model.
 """
 
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...io.errors import UserError
-from ..adapters import adapt
-from ..base_model import BaseModel
-from ..hessian import Gram
-from ..method import Statistic
-from ..options import Options
-from ..packing import Text
-from ..shifting import Shifting
+from ..blocks.base_model import BaseModel
+from ..blocks.packing import Text
+from ..io.errors import UserError
+from .adapters import adapt
+from .hessian import Gram
+from .method import Statistic
+from .options import Options
+from .shifting import Shifting
 
 
 class DebiasLora(Shifting):

@@ -6,41 +6,13 @@ SparseGPT. Tokens of a shared prefix are the same in both sentences: ``2 X Xᵀ`
 Methods that weigh the differences by themselves take ``D = Σ Δ Δᵀ`` as a sum of its own.
 """
 
-from dataclasses import dataclass, field
-
 import torch
 from torch import Tensor
 
+from ..blocks.packing import Plan
 from ..io.onednn import add_gram, missing, rounds
 
 PANEL = 128  # columns of H computed by one product; only the upper triangle of panels is
-
-
-def _no_tokens() -> Tensor:
-    return torch.zeros(0, dtype=torch.int64)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How the tokens of one batch enter the sums.
-
-    weights: (t,) float32, how often token t counts in ``X Xᵀ``: in how many sentences it
-        stands, 0 for what fills a row.
-    first, second: (m,) int64, tokens of the two sentences that are subtracted.
-    bias: (m,) float32, the bias weight of each of these matches.
-    plus, minus: (k,) int64, tokens of the two sentences whose difference enters ``D``.
-    """
-
-    weights: Tensor
-    first: Tensor
-    second: Tensor
-    bias: Tensor
-    plus: Tensor = field(default_factory=_no_tokens)
-    minus: Tensor = field(default_factory=_no_tokens)
-
-    def to(self, device: str) -> "Plan":
-        """Return the plan on another device."""
-        return Plan(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
 def columns(inputs: Tensor, plan: Plan, out: Tensor | None = None) -> Tensor:

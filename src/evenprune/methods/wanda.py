@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
-from ..hessian import SquareNorms
-from ..masks import Regime, group_mask, smallest_per_row
-from ..method import Method
-from ..options import Options
-from ..target import Report, Target
+from .hessian import SquareNorms
+from .masks import Regime, group_mask, smallest_per_row
+from .method import Method
+from .options import Options
+from .target import Report, Target
 
 
 def wanda_mask(weight: Tensor, square_norms: Tensor, regime: Regime) -> Tensor:

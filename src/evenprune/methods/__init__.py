@@ -1,4 +1,7 @@
-"""The pruning methods, a module each, found by their names.
+"""The mathematics of pruning: methods, a module each, found by their names, and what they share.
+
+In come matrices that share their input and the sums over it. Out go the matrices pruned, with
+reports. Methods differ in target and metric, solvers in the choice of weights.
 
 A method ``some-name`` is ``METHOD`` of the module ``some_name`` here, and has its facts in
 ``config/facts.py``. No torch until one is asked for.
@@ -7,10 +10,10 @@ A method ``some-name`` is ``METHOD`` of the module ``some_name`` here, and has i
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ..options import PRUNING_METHODS
+from ..config.facts import PRUNING_METHODS
 
 if TYPE_CHECKING:
-    from ..method import Method
+    from .method import Method
 
 # Not part of a pruning's code: it has its own method's and regime's facts as values.
 FACTS = ("evenprune.config.facts",)

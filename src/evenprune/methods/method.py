@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .base_model import BaseModel
+from ..blocks.base_model import BaseModel
+from ..blocks.packing import Text
 from .hessian import Differences, Gram, SquareNorms
 from .masks import Regime
 from .options import Options
-from .packing import Text
 from .refit import improve
 from .target import InputMetric, Report, Target, finished, unshifted
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..config.facts import REGIMES, RegimeFacts
 from ..io import onednn
 from ..io.checksums import sha256_cached
 from ..io.errors import UserError
@@ -26,7 +27,6 @@ from ..models.experts import Slot, unpack_experts
 from ..models.loading import all_finite, check_model_folder
 from ..models.tensors import Stack, read_folder, read_rows, read_tensor
 from ..models.weights import Entry, read_header
-from .masks import REGIMES, Regime
 
 # Not part of a model folder that is to be carried over: other forms of the weights, and files
 # that describe a checkpoint of ours.
@@ -69,7 +69,7 @@ class BaseModel:
     """
 
     def __init__(
-        self, folder: Path, regime: Regime, device: str, compute_dtype: str = "auto"
+        self, folder: Path, regime: RegimeFacts, device: str, compute_dtype: str = "auto"
     ) -> None:
         self.folder = folder
         self.device = device
@@ -121,7 +121,7 @@ class BaseModel:
             for name, linear in find_linears(block).items()
         }
 
-    def _check_weights(self, regime: Regime) -> torch.dtype:
+    def _check_weights(self, regime: RegimeFacts) -> torch.dtype:
         """Check every matrix to be pruned; return the dtype of the first."""
         dtypes = []
         for index, block in enumerate(self.blocks):

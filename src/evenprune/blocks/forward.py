@@ -19,9 +19,7 @@ from ..models.architecture import find_linears
 from ..models.experts import Experts, experts_of
 from ..models.loading import all_finite, total_of
 from .block_recorder import Call, Form, Stop, Tape, replaced
-from .hessian import Plan
-from .packing import Batch, PackedPart
-from .routed import Routed
+from .packing import Batch, PackedPart, Plan
 
 
 @dataclass
@@ -53,6 +51,18 @@ class Batches:
     def streams(self) -> list[Stream]:
         """Return all streams in order."""
         return [stream for streams, _ in self.batches for stream in streams]
+
+
+@dataclass
+class Routed:
+    """The tokens of one batch in front of a layer's experts.
+
+    hidden: (t, h), in the order of ``plan``; index: (t, k) int64, the experts of each token.
+    """
+
+    hidden: Tensor
+    index: Tensor
+    plan: Plan
 
 
 @torch.no_grad()

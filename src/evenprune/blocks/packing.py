@@ -11,7 +11,7 @@ pair are in one batch, which has two parts when their lengths differ.
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from torch import Tensor
 from ..data.calibration import TokenizedPairs, TokenPair
 from ..io.files import digest
 from ..models.token_trees import common_prefix
-from .hessian import Plan
 
 TOKENS = 1024  # a batch
 CPU_TOKENS = 512  # more falls out of the caches
@@ -91,6 +90,33 @@ class Text:
         """Return all token ids in one tensor."""
         ids = [k for pair in self.kept for k in (*pair.ids0, *pair.ids1)]
         return torch.tensor(ids + [k for _, text in self.texts for k in text])
+
+
+def _no_tokens() -> Tensor:
+    return torch.zeros(0, dtype=torch.int64)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the tokens of one batch enter the sums.
+
+    weights: (t,) float32, how often token t counts in ``X Xᵀ``: in how many sentences it
+        stands, 0 for what fills a row.
+    first, second: (m,) int64, tokens of the two sentences that are subtracted.
+    bias: (m,) float32, the bias weight of each of these matches.
+    plus, minus: (k,) int64, tokens of the two sentences whose difference enters ``D``.
+    """
+
+    weights: Tensor
+    first: Tensor
+    second: Tensor
+    bias: Tensor
+    plus: Tensor = field(default_factory=_no_tokens)
+    minus: Tensor = field(default_factory=_no_tokens)
+
+    def to(self, device: str) -> "Plan":
+        """Return the plan on another device."""
+        return Plan(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,156 @@
+"""controls.csv, two tables of bias.md and its picture, from a finished run of config/bias.yaml.
+
+python docs/controls.py results/bias
+"""
+
+import sys
+from pathlib import Path
+
+import demo
+import pandas as pd
+from matplotlib import pyplot as plt
+from pages import between, write
+
+import evenprune
+from evenprune.reporting.plots import STYLE
+
+FOLDER = Path(__file__).resolve().parent
+ROWS, PAGE = FOLDER / "controls.csv", FOLDER / "bias.md"
+PICTURE = FOLDER / "pictures/bias.svg"
+REGIME, CALIBRATION, PLAIN = "u50", "ss-b64-cf4", "sparsegpt"
+TYPES = "ss.profession-b64-cf4"  # a calibration on profession alone
+METHODS = {
+    "SparseGPT": PLAIN,
+    "Debias-LoRA": "debias-lora",
+    "Debias-LoRA, budget 0.01": "lora.b01",
+    "Debias-LoRA, budget 0.05": "lora.b05",
+    "without the keep term": "lora.no-keep",
+    "control: the change reversed": "lora.x-1",
+    "control: fine-tuning on the same sentences": "lora.language",
+    "Debias-SparseGPT, b = 1": "debias-sparsegpt",
+    "Debias-SparseGPT, b = 4": "debias.b4",
+    "Debias-SparseGPT, b = 16": "debias.b16",
+}
+FOREIGN = "control: groups of other pairs"
+LINES = {  # of the picture: strength by method
+    "Debias-LoRA, budget": {"lora.b01": "0.01", "debias-lora": "0.03", "lora.b05": "0.05"},
+    "Debias-SparseGPT, b": {"debias-sparsegpt": "1", "debias.b4": "4", "debias.b16": "16"},
+}
+MEASURES = {  # of a metric: its name, factor and decimals
+    "ppl": ("perplexity of prose", 1, 3),
+    "lms": ("StereoSet LMS, %", 100, 1),
+    "association": ("association, nats", 1, 3),
+    "ss": ("StereoSet SS, %", 100, 1),
+}
+KEPT = ["metric", "category", "n", "dense", "pruned", "difference", "low", "high", "p", "p_holm"]
+
+
+def read_run(results: Path) -> pd.DataFrame:
+    """Return a row for each method, measure and bias type: its difference from SparseGPT."""
+    (evals,) = results.glob("evals/*")
+
+    def compared(label: str, method: str, calibration: str) -> pd.DataFrame:
+        plain = calibration.removesuffix("-shuffled")
+        one, two = (
+            evals / name / REGIME / at / "s0"
+            for name, at in ((PLAIN, plain), (method, calibration))
+        )
+        (block,) = evenprune.compare(one, two).blocks
+        rows = pd.DataFrame(map(vars, [*block.rows, *block.categories]))
+        found = rows[rows.metric.isin(MEASURES)][KEPT]
+        return found.assign(label=label, method=method, calibration=calibration)
+
+    both = [compared(label, method, CALIBRATION) for label, method in METHODS.items()]
+    both += [compared(FOREIGN, "debias-lora", f"{CALIBRATION}-shuffled")]
+    both += [compared("profession alone", "debias-lora", TYPES)]
+    return pd.concat(both)[["label", "method", "calibration", *KEPT]]
+
+
+def read_rows() -> pd.DataFrame:
+    """Return controls.csv."""
+    return pd.read_csv(ROWS, keep_default_na=False)
+
+
+def cell(row: pd.Series) -> str:
+    """Return a difference with its 95 % interval; of a perplexity, a ratio."""
+    _, factor, digits = MEASURES[row.metric]
+    form = "{:.3f}" if row.metric == "ppl" else f"{{:+.{digits}f}}"
+    value, low, high = (form.format(factor * row[name]) for name in ("difference", "low", "high"))
+    sign = "× " if row.metric == "ppl" else ""
+    return f"{sign}{value} [{low},\u00a0{high}]".replace("-", "−")
+
+
+def methods(rows: pd.DataFrame) -> str:
+    """Return a line for SparseGPT's values and one for each method's differences from them."""
+    rows = rows[(rows.category == "") & (rows.calibration != TYPES)]
+    lines = [
+        f"| | {' | '.join(name for name, *_ in MEASURES.values())} |",
+        "| --- |" + " ---: |" * 4,
+    ]
+    for label, own in rows.groupby("label", sort=False):
+        mine = own.set_index("metric", drop=False)
+        if own.method.iloc[0] == PLAIN:
+            cells = [
+                f"{factor * mine.loc[metric].pruned:.{min(digits, 3 - (metric == 'ppl') * 2)}f}"
+                for metric, (_, factor, digits) in MEASURES.items()
+            ]
+        else:
+            cells = [cell(mine.loc[metric]) for metric in MEASURES]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def types(rows: pd.DataFrame) -> str:
+    """Return a line for each bias type where training saw pairs about profession alone."""
+    rows = rows[(rows.category != "") & (rows.calibration == TYPES)]
+    heads = ["| bias type | association, SparseGPT | change | StereoSet SS, % |"]
+    lines = [*heads, "| --- | ---: | ---: | ---: |"]
+    for name, own in rows.groupby("category"):
+        mine = own.set_index("metric", drop=False)
+        one = mine.loc["association"]
+        lines.append(f"| {name} | {one.dense:.3f} | {cell(one)} | {cell(mine.loc['ss'])} |")
+    return "\n".join(lines) + "\n"
+
+
+TABLES = {"methods": methods, "types": types}
+
+
+def filled(page: str, rows: pd.DataFrame) -> str:
+    """Return the page with its tables anew."""
+    for name, made in TABLES.items():
+        begin = f"<!-- {name} of docs/controls.py -->\n"
+        page = between(page, begin, demo.END, f"\n{made(rows)}\n")
+    return page
+
+
+def draw(rows: pd.DataFrame) -> None:
+    """Draw three measures over perplexity: both methods at three strengths, from SparseGPT."""
+    plt.style.use(STYLE)
+    rows = rows[(rows.category == "") & (rows.calibration == CALIBRATION)]
+    found = rows.set_index(["method", "metric"])
+    figure, axes = plt.subplots(1, 3, figsize=(7.2, 2.4))
+    for axis, metric in zip(axes, ("association", "ss", "lms"), strict=True):
+        name, factor, _ = MEASURES[metric]
+        for (label, strengths), marker in zip(LINES.items(), "o^", strict=True):
+            names = [PLAIN, *strengths]
+            across = [found.loc[(one, "ppl")].pruned for one in names]
+            values = [factor * found.loc[(one, metric)].pruned for one in names]
+            # Half the interval of the difference from SparseGPT, which has none itself.
+            ends = [
+                factor * (found.loc[(one, metric)].high - found.loc[(one, metric)].low) / 2
+                for one in strengths
+            ]
+            axis.errorbar(across, values, [0, *ends], marker=marker, label=label)
+            for one, x, y in zip(strengths.values(), across[1:], values[1:], strict=True):
+                axis.annotate(one, (x, y), (3, 3), textcoords="offset points", fontsize=6)
+        axis.plot(across[:1], values[:1], "ks", label="SparseGPT")
+        axis.set_xlabel("perplexity")
+        axis.set_title(name)
+    axes[0].legend()
+    figure.savefig(PICTURE, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    read_run(Path(sys.argv[1])).to_csv(ROWS, index=False, lineterminator="\n")
+    draw(read_rows())
+    write(PAGE, filled(PAGE.read_text(encoding="utf-8"), read_rows()))
