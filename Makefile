@@ -63,8 +63,10 @@ controls: $(STAMP)
 bias: $(STAMP)
 	$(call run,results/bias,--configfile config/bias.yaml)
 	$(call run,results/smollm2,--configfile config/smollm2.yaml)
-	$(BIN)/python docs/bias.py results/bias results/smollm2
+	$(BIN)/python docs/bias.py results/smollm2
 	$(BIN)/python docs/seeds.py results/bias
+	$(BIN)/python docs/seeds.py results/bias adapters
+	$(BIN)/python docs/controls.py results/bias
 
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" OMP_NUM_THREADS=1 python -m pytest -n 2
 

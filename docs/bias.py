@@ -1,11 +1,8 @@
-"""The numbers of bias.md: bias.csv, the tables of the page and its picture.
+"""bias.csv and the tables of the paper's experiments in bias.md, from a run of config/smollm2.yaml.
 
-From the results of config/bias.yaml and config/smollm2.yaml; rows of a run that is not named stay:
-
-python docs/bias.py results/bias results/smollm2
+python docs/bias.py results/smollm2
 """
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -25,20 +22,7 @@ HEAD = """\
 | | perplexity | StereoSet SS | CrowS-Pairs, shared tokens | CrowS-Pairs, whole | LMS |
 | --- | ---: | ---: | ---: | ---: | ---: |
 """
-THREE, FIVE = (0, 1, 2), (0, 1, 2, 3, 4)  # of config/smollm2.yaml, of config/bias.yaml
-SEEDS = {"Debias-SparseGPT, b = 1": "debias-sparsegpt", "Debias-LoRA": "debias-lora"}
-FRONTIER = {
-    "SparseGPT": "sparsegpt",
-    "Debias-SparseGPT, b = 4": "debias.b4",
-    "Debias-SparseGPT, b = 16": "debias.b16",
-    "Debias-LoRA, budget 0.01": "lora.b01",
-    "Debias-LoRA, budget 0.03": "debias-lora",
-    "Debias-LoRA, budget 0.05": "lora.b05",
-    "Debias-LoRA without the keep term": "lora.no-keep",
-    "Debias-LoRA × 2": "lora.x2",
-    "control: fine-tuning on the same sentences": "lora.language",
-    "control: Debias-LoRA × −1": "lora.x-1",
-}
+THREE = (0, 1, 2)
 STRENGTHS = {
     "SparseGPT": "sparsegpt",
     "Debias-SparseGPT, b = 0.5": "debias.b0.5",
@@ -84,21 +68,8 @@ class Found:
         return result
 
 
-def lowering(found: Found) -> dict[str, dict[str, dict]]:
-    """Return the tables of config/bias.yaml: what lowers bias."""
-    of, tables = "ss-b64-cf4", {}
-    for name, regime in REGIMES.items():
-        rows = tables[f"lowers {name}"] = {"dense": found.row("dense", "dense", "none")}
-        for label, method in {"SparseGPT": "sparsegpt", **SEEDS}.items():
-            rows[f"{label}, five seeds"] = found.row(method, regime, of, FIVE)
-        rows |= {label: found.row(method, regime, of) for label, method in FRONTIER.items()}
-        label = "control: Debias-LoRA, foreign counterfactuals"
-        rows[label] = found.row("debias-lora", regime, f"{of}-shuffled")
-    return tables
-
-
 def paper(found: Found) -> dict[str, dict[str, dict]]:
-    """Return the tables of config/smollm2.yaml: the paper's experiments."""
+    """Return the rows of each table by their labels."""
     of, tables = "ss-b256", {}
     for name, regime in REGIMES.items():
         rows = tables[f"256 texts {name}"] = {"dense": found.row("dense", "dense", "none")}
@@ -113,9 +84,6 @@ def paper(found: Found) -> dict[str, dict[str, dict]]:
         for label, method in ALONE.items()
     }
     return tables
-
-
-RUNS = {"bias": lowering, "smollm2": paper}  # by the name of the results folder
 
 
 def filled(page: str, rows: pd.DataFrame) -> str:
@@ -141,22 +109,16 @@ def read_rows() -> pd.DataFrame:
     return pd.read_csv(ROWS, dtype=str, keep_default_na=False)
 
 
-def main(folders: list[Path]) -> None:
-    """Write bias.csv, the tables of bias.md and the picture."""
-    rows = read_rows()
-    for folder in folders:
-        new = [
-            {"run": folder.name, "table": table, "label": label, **row}
-            for table, labelled in RUNS[folder.name](Found(folder)).items()
-            for label, row in labelled.items()
-        ]
-        rows = pd.concat([rows[rows.run != folder.name], pd.DataFrame(new)])
-        if folder.name == "bias":
-            shutil.copy(folder / "figures/frontier.svg", FOLDER / "pictures/bias.svg")
-    rows = rows.sort_values("run", kind="stable")
+def main(results: Path) -> None:
+    """Write bias.csv and the tables of bias.md."""
+    rows = pd.DataFrame(
+        {"table": table, "label": label, **row}
+        for table, labelled in paper(Found(results)).items()
+        for label, row in labelled.items()
+    )
     rows.to_csv(ROWS, index=False, lineterminator="\n")
-    write(PAGE, filled(PAGE.read_text(encoding="utf-8"), rows))
+    write(PAGE, filled(PAGE.read_text(encoding="utf-8"), read_rows()))
 
 
 if __name__ == "__main__":
-    main(list(map(Path, sys.argv[1:])))
+    main(Path(sys.argv[1]))

@@ -246,6 +246,18 @@ def test_training_lowers_the_loss_and_what_is_written_is_what_was_trained(
     assert losses.mean().item() == pytest.approx(record["after"], rel=1e-3)
 
 
+@pytest.mark.parametrize("loss", ["none", "association"])
+def test_without_a_loss_only_what_keeps_language_is_trained(loss, tmp_path, monkeypatch):
+    """With its two terms out, too, nothing is."""
+    monkeypatch.setattr(module, "DRIFT", 0.0)
+    base, pairs = made(tmp_path / "model")
+    options = Options("debias-lora", "2of4", lora_loss=loss, lora_keep=0.0, lora_steps=2)
+    tuning = Tuning(base, contexts_of(pairs), TEXTS, options)
+    tuning.train()
+    moved = [bool(two.any()) for _, two in tuning.adapters.matrices.values()]
+    assert moved == [loss != "none"] * len(moved)
+
+
 def test_the_scale_is_linear_and_its_sign_turns(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "HELD_OUT", 0.0)
     base, pairs = made(tmp_path / "model")

@@ -42,9 +42,10 @@ class Pruning(Section):
     """`debias-erase`: share γ of the differences to keep; above 1 they grow"""
     erase_modules: list[Module] = Field(["o_proj", "down_proj"], min_length=1)
     """`debias-erase`: linear layers to change, by the ends of their names"""
-    lora_loss: Literal["association", "language"] = "association"
+    lora_loss: Literal["association", "language", "none"] = "association"
     """`debias-lora`: what is trained: that a group makes no difference to which of two words
-    follows; `language`: the same sentences' likelihood (a control)"""
+    follows; controls: `language`, the same sentences' likelihood; `none`, only what keeps
+    language"""
     lora_budget: float = Field(0.03, gt=0, le=10)
     """`debias-lora`: how far the changed model may go from the base model on texts held out, KL
     divergence in nats a token; decides how much of the change is taken"""

@@ -419,6 +419,7 @@ class Tuning:
             ),
         )
         progress = Progress(steps, "adapters")
+        trained = float(self.options.lora_loss != "none")
         records = []
         for _ in range(steps):
             chosen = self._next()
@@ -429,7 +430,7 @@ class Tuning:
                 others = [1 + self._below(len(one.pairs) - 1) for one in part]
                 losses, falls = self.terms(part, others, before)
                 terms = losses.sum() / len(chosen), (falls**2).mean(1).sum() / len(chosen)
-                (terms[0] + self.options.lora_keep * terms[1]).backward()
+                (trained * terms[0] + self.options.lora_keep * terms[1]).backward()
                 release_memory()  # that rows of another length would not use again
                 bias, keep = bias + terms[0].item(), keep + terms[1].item()
             ids = self.texts[self._below(len(self.texts))]
@@ -516,8 +517,9 @@ def adapt(
         inside = [one for one in found if within(one, options)]
         last = inside[-1] if inside else found[0]
         kept = bool(inside) and last["loss"] < before["loss"]
+        what = "language" if tuning.language else "association"
         print(
-            f"{options.lora_loss} loss of {'groups held out' if held else 'the groups'}: "
+            f"{what} loss of {'groups held out' if held else 'the groups'}: "
             f"{before['loss']:.4g} -> {last['loss']:.4g} at {last['scale']:.3g} times the change, "
             f"KL divergence {last['kl']:.3g} nats a token, fall {last['fall']:.3g} nats"
             f"{'' if kept else '; ' + ('it does not fall' if inside else 'out of budget')}"
