@@ -15,7 +15,7 @@ Kesh lie.,Lumo never lie.,stereo,tribe
 # Run by others: peers need environments of their own (test_llmcompressor.py, test_release.py).
 PARTS = {
     *("pruning_cases.py", "idle_memory.py", "peer_llmcompressor.py", "peer_release.py"),
-    "association_controls.py",  # a quarter of an hour, by hand
+    *("adapters_after.py", "association_controls.py"),  # a quarter of an hour each, by hand
 }
 SMALL = ("--threads", "1", "--hidden", "256", "--layers", "1", "--count", "4")
 
