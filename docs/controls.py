@@ -12,11 +12,13 @@ from matplotlib import pyplot as plt
 from pages import between, write
 
 import evenprune
+from evenprune.comparison.differences import Tested, compare_results, judged
 from evenprune.reporting.plots import STYLE
 
 FOLDER = Path(__file__).resolve().parent
 ROWS, PAGE = FOLDER / "controls.csv", FOLDER / "bias.md"
 PICTURE = FOLDER / "pictures/bias.svg"
+BENCHMARKS = ("prose", "stereoset")
 REGIME, CALIBRATION, PLAIN = "u50", "ss-b64-cf4", "sparsegpt"
 TYPES = "ss.profession-b64-cf4"  # a calibration on profession alone
 METHODS = {
@@ -25,6 +27,8 @@ METHODS = {
     "Debias-LoRA, budget 0.01": "lora.b01",
     "Debias-LoRA, budget 0.05": "lora.b05",
     "without the keep term": "lora.no-keep",
+    "adapters after pruning, inside the mask": "lora.after",  # benchmarks/adapters_after.py
+    "control: the keep term alone": "lora.none",
     "control: the change reversed": "lora.x-1",
     "control: fine-tuning on the same sentences": "lora.language",
     "Debias-SparseGPT, b = 1": "debias-sparsegpt",
@@ -55,20 +59,31 @@ def read_run(results: Path) -> pd.DataFrame:
             evals / name / REGIME / at / "s0"
             for name, at in ((PLAIN, plain), (method, calibration))
         )
-        (block,) = evenprune.compare(one, two).blocks
-        rows = pd.DataFrame(map(vars, [*block.rows, *block.categories]))
+        if calibration == TYPES:
+            (block,) = evenprune.compare(one, two).blocks
+            rows = pd.DataFrame(map(vars, [*block.rows, *block.categories]))
+        else:
+            names, tested = (PLAIN, method), list[Tested]()
+            for task in BENCHMARKS:
+                tested += compare_results(task, (one / task, two / task), names, False)[0]
+            rows = pd.DataFrame(map(vars, judged(tested))).assign(category="")
         found = rows[rows.metric.isin(MEASURES)][KEPT]
         return found.assign(label=label, method=method, calibration=calibration)
 
-    both = [compared(label, method, CALIBRATION) for label, method in METHODS.items()]
-    both += [compared(FOREIGN, "debias-lora", f"{CALIBRATION}-shuffled")]
-    both += [compared("profession alone", "debias-lora", TYPES)]
+    asked = [(label, method, CALIBRATION) for label, method in METHODS.items()]
+    asked += [(FOREIGN, "debias-lora", f"{CALIBRATION}-shuffled")]
+    asked += [("profession alone", "debias-lora", TYPES)]
+    both = [
+        compared(*one)
+        for one in asked
+        if (evals / one[1] / REGIME / one[2] / "s0/summary.json").is_file()
+    ]
     return pd.concat(both)[["label", "method", "calibration", *KEPT]]
 
 
 def read_rows() -> pd.DataFrame:
     """Return controls.csv."""
-    return pd.read_csv(ROWS, keep_default_na=False)
+    return pd.read_csv(ROWS).fillna({"category": ""})
 
 
 def cell(row: pd.Series) -> str:

@@ -6,6 +6,7 @@ python docs/seeds.py results/lora adapters    # Debias-LoRA
 
 import json
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import demo
@@ -25,27 +26,35 @@ TESTED = [
     "diff", "low", "high", "p", "p_holm", "low_fixed", "high_fixed", "p_fixed", "detectable",
     "form", "verdict",
 ]  # fmt: skip
-MEASURES = demo.MEASURES | {("stereoset", "association"): ("StereoSet association, nats", 1, 3)}
+MEASURES = demo.MEASURES | {
+    ("stereoset", "association"): ("StereoSet association, nats", 1, 3),
+    ("mmlu-cloze", "acc"): ("MMLU by text, %", 100, 1),
+    ("bbq-text", "acc_all"): ("BBQ by text, % right", 100, 1),
+}
+CALIBRATIONS = ("none", "ss-b64-cf4")
 REGIMES = {"u50": "50 %", "2of4": "2:4"}
 
 
-def read_run(results: Path) -> pd.DataFrame:
-    """Return a row for each method, regime and measure.
+def read_run(results: Path, method: str) -> pd.DataFrame:
+    """Return a row for each regime and measure of dense, SparseGPT and one method.
 
     Values of all seeds, their mean, and the paired differences from the dense model and from
     SparseGPT, with intervals and p-values in which the seeds are random (and, ``_fixed``, not).
     """
     values = pd.read_csv(results / "results.csv", keep_default_na=False)
     values = values[(values.category == "") & values.metric.isin({one for _, one in MEASURES})]
+    methods = ("dense", "sparsegpt", method)
+    values = values[values.calibration.isin(CALIBRATIONS) & values.method.isin(methods)]
     tests = pd.read_csv(results / "significance.csv", keep_default_na=False, dtype=str)
+    tests = tests[tests.calibration.isin(CALIBRATIONS)]
     tests = tests[tests.seed == ("mean" if "mean" in set(tests.seed) else "0")]
     rows = []
-    for (method, regime), mine in values.groupby(POINT, sort=True):
+    for point, mine in values.groupby(POINT, sort=True):
         for key in MEASURES:
             one = mine[(mine[MEASURE] == list(key)).all(axis=1)].sort_values("seed")
             if one.empty:
                 continue
-            row = dict(zip([*POINT, *MEASURE], [method, regime, *key], strict=True))
+            row = dict(zip([*POINT, *MEASURE], [*point, *key], strict=True))
             row |= {"seeds": " ".join(map(str, one.value)), "mean": one.value.mean()}
             for against in ("dense", "method"):
                 at = pd.Series({**{k: row[k] for k in [*POINT, *MEASURE]}, "against": against})
@@ -55,17 +64,19 @@ def read_run(results: Path) -> pd.DataFrame:
                     for name in TESTED
                 }
             rows.append(row)
-    return pd.DataFrame([*rows, *about_others(results)])
+    return pd.DataFrame([*rows, *about_others(results, methods)])
 
 
-def about_others(results: Path) -> list[dict[str, object]]:
-    """Return a row for each method and regime: StereoSet's SS of the sentences about other groups.
+def about_others(results: Path, methods: Collection[str]) -> list[dict[str, object]]:
+    """Return a row a method and regime: StereoSet's SS of the sentences about other groups.
 
     What it has above one half is how common the words are, as these are not the group's.
     """
     found: dict[tuple[str, str], dict[int, float]] = {}
     for file in sorted(results.glob("evals/*/*/*/*/s*/stereoset/items.jsonl")):
-        method, regime, _, seed = file.parts[-6:-2]
+        method, regime, calibration, seed = file.parts[-6:-2]
+        if calibration not in CALIBRATIONS or method not in methods:
+            continue
         pairs = [
             pair
             for line in file.read_text(encoding="utf-8").splitlines()
@@ -131,5 +142,7 @@ def filled(page: str, name: str = "seeds") -> str:
 
 if __name__ == "__main__":
     chosen = sys.argv[2] if sys.argv[2:] else "seeds"
-    read_run(Path(sys.argv[1])).to_csv(FOLDER / f"{chosen}.csv", index=False, lineterminator="\n")
+    read_run(Path(sys.argv[1]), TABLES[chosen][0]).to_csv(
+        FOLDER / f"{chosen}.csv", index=False, lineterminator="\n"
+    )
     write(PAGE, filled(PAGE.read_text(encoding="utf-8"), chosen))
