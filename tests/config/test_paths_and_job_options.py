@@ -2,7 +2,6 @@
 
 import copy
 import json
-from dataclasses import replace
 from typing import Literal, get_args, get_origin
 
 import pytest
@@ -81,15 +80,12 @@ def test_the_regime_dense_is_a_checkpoint_of_methods_that_shift():
     one = {**RAW["experiments"]["one"], "regimes": ["dense", "2of4"]}
     config = configured(experiments={**RAW["experiments"], "one": one})
     points = grids.experiment_checkpoints(config, "one")
-    shifted = Checkpoint("m", "debias-erase", "dense", "ss", 0)
-    others = [replace(shifted, method="debias-lora")]
-    assert [point for point in points if point.regime == "dense"] == [DENSE, shifted, *others]
+    shifted = Checkpoint("m", "debias-lora", "dense", "ss", 0)
+    assert [point for point in points if point.regime == "dense"] == [DENSE, shifted]
     assert [point.is_base for point in (DENSE, shifted)] == [True, False]
     found = Paths(config)
-    assert found.ready(shifted) == "out/pruned/m/debias-erase/dense/ss/s0/check.json"
+    assert found.ready(shifted) == "out/pruned/m/debias-lora/dense/ss/s0/check.json"
     assert found.ready(shifted) in found.pruned_files()
-    flags = job_options.flags(job_options.prune_options(config, shifted))
-    assert flags["erase_modules"] == "--erase-modules o_proj,down_proj"
 
 
 def test_facts_are_those_of_the_code_that_prunes():

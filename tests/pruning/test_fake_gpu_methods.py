@@ -30,11 +30,9 @@ CASES = {
     "debias-sparsegpt-bfloat16": (
         Options("debias-sparsegpt", "1of4", refit_steps=2), {"dtype": torch.bfloat16}
     ),
-    "debias-erase": (Options("debias-erase", "2of4"), {}),
-    "debias-erase-wanda": (
-        Options("debias-erase", "u50", solver="wanda", packing="sentences", refit_steps=1), {}
+    "wanda-sentences-refit": (
+        Options("wanda", "u50", packing="sentences", refit_steps=1), {}
     ),
-    "debias-erase-dense": (Options("debias-erase", "dense"), {}),
     "mixtral": (Options("debias-sparsegpt", "2of4"), {"model": "mixtral"}),
     "gpt_oss": (Options("wanda", "u50"), {"model": "gpt_oss", "text": "texts"}),
     "gpt2": (Options("debias-sparsegpt", "2of4"), {"model": "gpt2"}),

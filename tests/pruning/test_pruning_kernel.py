@@ -66,7 +66,7 @@ def both(monkeypatch, weights, h, regime, block_size):
     for form in ("plain", "triton"):
         monkeypatch.setenv(solver.COLUMN_LOOP, form)
         options = Options("sparsegpt", regime.slug, block_size=block_size)
-        pairs = find("sparsegpt").prune(weights, [h], regime, options, ["layer"])
+        pairs = find("sparsegpt").prune(weights, h, regime, options, ["layer"])
         results.append([(pruned.cpu(), report) for pruned, report in pairs])
     return results
 

@@ -11,7 +11,7 @@ from evenprune.blocks.packing import Plan
 from evenprune.io.errors import UserError
 from evenprune.methods import find
 from evenprune.methods.factor import NotPositiveDefinite, inverse_factor
-from evenprune.methods.hessian import Differences, Gram, SquareNorms
+from evenprune.methods.hessian import Gram, SquareNorms
 from evenprune.methods.masks import REGIMES, group_mask, smallest, smallest_per_row
 from evenprune.methods.options import PRUNING_METHODS, Options
 
@@ -36,10 +36,10 @@ def hessian(seed, width, tokens=None):
 
 def prune_all(method, weights, h, regime, block_size=128):
     """Return (pruned, report) of matrices with one input, whose H a method may see all of."""
-    options = Options(method, regime.slug, block_size=block_size, erase_modules=("layer",))
-    made = {Gram: h.clone(), SquareNorms: h.diagonal(), Differences: 0.1 * h}
-    statistics = [made[kind] for kind in find(method).statistics(options, ["layer"])]
-    return find(method).prune(weights, statistics, regime, options, ["layer"] * len(weights))
+    options = Options(method, regime.slug, block_size=block_size)
+    made = {Gram: h, SquareNorms: h.diagonal(), None: None}
+    total = made[find(method).summed(options)]
+    return find(method).prune(weights, total, regime, options, ["layer"] * len(weights))
 
 
 def prune(method, weight, h, regime, block_size=128):

@@ -29,7 +29,7 @@ CATEGORIES = {
 # How well each method does in the made-up results: accuracy.
 SKILL = {
     "dense": 0.8, "magnitude": 0.5, "wanda": 0.6, "sparsegpt": 0.6, "debias-sparsegpt": 0.75,
-    "debias-erase": 0.75, "debias-lora": 0.75,
+    "debias-lora": 0.75,
 }  # fmt: skip
 ITEMS = 120
 BASE = "b" * 16  # digest of the base model

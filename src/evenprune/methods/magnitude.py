@@ -4,8 +4,8 @@ from torch import Tensor
 
 from .masks import Regime, group_mask, smallest
 from .method import Method
+from .metric import Group, Report
 from .options import Options
-from .target import Report, Target
 
 
 def magnitude_mask(weight: Tensor, regime: Regime) -> Tensor:
@@ -19,15 +19,13 @@ def magnitude_mask(weight: Tensor, regime: Regime) -> Tensor:
 class Magnitude(Method):
     """The loss is ``Σ w²``."""
 
-    def solve(
-        self, target: Target, regime: Regime, options: Options
-    ) -> list[tuple[Tensor, Report]]:
+    def solve(self, group: Group, regime: Regime, options: Options) -> list[tuple[Tensor, Report]]:
         """Prune each matrix on its own."""
         results = []
-        for weight in target.weights:
+        for weight in group.weights:
             mask = magnitude_mask(weight.float(), regime)
             loss = weight.float()[mask].square().sum()
-            results.append((weight.masked_fill(mask, 0.0), target.report(float(loss))))
+            results.append((weight.masked_fill(mask, 0.0), group.report(float(loss))))
         return results
 
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from .hessian import SquareNorms
 from .masks import Regime, group_mask, smallest_per_row
 from .method import Method
+from .metric import Group, Report
 from .options import Options
-from .target import Report, Target
 
 
 def wanda_mask(weight: Tensor, square_norms: Tensor, regime: Regime) -> Tensor:
@@ -31,17 +31,15 @@ class Wanda(Method):
 
     statistic = SquareNorms
 
-    def solve(
-        self, target: Target, regime: Regime, options: Options
-    ) -> list[tuple[Tensor, Report]]:
+    def solve(self, group: Group, regime: Regime, options: Options) -> list[tuple[Tensor, Report]]:
         """Prune each matrix on its own."""
-        assert target.metric is not None
-        norms = target.metric.square_norms
+        assert group.metric is not None
+        norms = group.metric.square_norms
         results = []
-        for weight in target.weights:
+        for weight in group.weights:
             mask = wanda_mask(weight.float(), norms, regime)
             loss = (weight.float().square() * norms)[mask].sum()
-            results.append((weight.masked_fill(mask, 0.0), target.report(float(loss))))
+            results.append((weight.masked_fill(mask, 0.0), group.report(float(loss))))
         return results
 
     def comparison_groups(self, shape: tuple[int, int], options: Options) -> Iterable[int]:

@@ -17,7 +17,7 @@ from .provenance import provenance
 
 LAYER_COLUMNS = [
     "module", "rows", "columns", "zeros", "sparsity", "loss", "dead_columns", "damping",
-    "precision", "condition", "shift", "loss_before", "loss_after",
+    "precision", "condition", "loss_before", "loss_after",
 ]  # fmt: skip
 EXPERT_COLUMNS = ["tokens", "shared"]  # of models with experts, behind the others
 

@@ -74,7 +74,6 @@ def prune_model(
     with unsupported_named(folder, OTHER_TYPE):
         base = BaseModel(folder, regime_of(options.regime), device, options.compute_dtype)
     method = find(options.method)
-    method.check(options, list(base.linears()))
     if not method.experts and any(map(experts_of, base.blocks)):
         raise UserError(
             f"{options.method} does not know the experts of a mixture-of-experts model; choose "
@@ -243,7 +242,6 @@ class PruningRun:
             self.method.pair_weights(self.options, len(pairs)),
             self.packing == "shared-prefix",
             tokens,
-            differences=self.method.differences(self.options),
         )
 
     def _prune_block(self, index: int, calibration: Batches | None) -> dict[str, Any]:
@@ -256,11 +254,11 @@ class PruningRun:
         groups = self._groups(index, calibration)
         with self.watch("forward"):
             taken = self.sums.take(index, calibration, groups)
-        for group, sums, facts in taken:
+        for group, total, facts in taken:
             with self.watch("solve"):
                 results = self.method.prune(
                     [rows_of(linears[one], weights[one]).to(base.device) for one in group],
-                    sums,
+                    total,
                     self.regime,
                     self.options,
                     [f"{name}.{one}" for one in group],
@@ -276,20 +274,13 @@ class PruningRun:
             return self._write_block(index, weights, reports)
 
     def _groups(self, index: int, calibration: Batches | None) -> list[list[str]]:
-        """Return the linears of a block by their input.
-
-        Where the method treats linears of one input apart, each part is a group.
-        """
+        """Return the linears of a block by their input."""
         block = self.base.blocks[index]
         names = tuple(find_linears(block))
         if calibration is None:
             return [[name] for name in names]
         if names not in self.groups:
-            self.groups[names] = [
-                part
-                for group in input_groups(block, calibration.streams()[0], index)
-                for part in self.method.parts(self.options, group)
-            ]
+            self.groups[names] = input_groups(block, calibration.streams()[0], index)
             assert self.probe is not None
             check_rows(block, index, self.probe)
         return self.groups[names]

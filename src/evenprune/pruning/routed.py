@@ -8,7 +8,7 @@ expert are none of its own, so that its sums would say nothing.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,8 +17,7 @@ from torch import Tensor
 from ..blocks.forward import Routed
 from ..blocks.packing import TOKENS, Plan
 from ..io.errors import UserError
-from ..methods.method import Method, Statistic
-from ..methods.options import Options
+from ..methods.method import Statistic
 from ..models.architecture import rows_of
 from ..models.experts import DOWN, Expert, Experts
 
@@ -39,16 +38,10 @@ def restricted(plan: Plan, chosen: Tensor) -> Plan:
     """
     place = torch.full_like(plan.weights, -1, dtype=torch.int64)
     place[chosen] = torch.arange(len(chosen), device=chosen.device)
-    first, second, plus, minus = (
-        place[tokens] for tokens in (plan.first, plan.second, plan.plus, plan.minus)
-    )
+    first, second = place[plan.first], place[plan.second]
     # Places, not masks: each mask that takes tokens out of a tensor makes the host wait for a GPU.
     both = ((first >= 0) & (second >= 0)).nonzero().flatten()
-    apart = ((plus >= 0) & (minus >= 0)).nonzero().flatten()
-    return Plan(
-        plan.weights[chosen], first[both], second[both], plan.bias[both],
-        plus[apart], minus[apart],
-    )  # fmt: skip
+    return Plan(plan.weights[chosen], first[both], second[both], plan.bias[both])
 
 
 def joined(parts: Sequence[tuple[Tensor, Plan]]) -> tuple[Tensor, Plan]:
@@ -56,13 +49,11 @@ def joined(parts: Sequence[tuple[Tensor, Plan]]) -> tuple[Tensor, Plan]:
     if len(parts) == 1:
         return parts[0]
     starts = itertools.accumulate((len(rows) for rows, _ in parts), initial=0)
-    moved: dict[str, list[Tensor]] = {name: [] for name in Plan.__dataclass_fields__}
-    for start, (_, plan) in zip(starts, parts, strict=False):
-        for name, values in moved.items():
-            own = getattr(plan, name)
-            values.append(own + start if name in ("first", "second", "plus", "minus") else own)
-    rows = torch.cat([rows for rows, _ in parts])
-    return rows, Plan(**{name: torch.cat(values) for name, values in moved.items()})
+    moved = [
+        (plan.weights, plan.first + start, plan.second + start, plan.bias)
+        for start, (_, plan) in zip(starts, parts, strict=False)
+    ]
+    return torch.cat([rows for rows, _ in parts]), Plan(*map(torch.cat, zip(*moved)))
 
 
 def routed_rows(batches: Sequence[Routed], number: int) -> Iterator[tuple[Tensor, Plan]]:
@@ -85,73 +76,45 @@ def count_tokens(batches: Sequence[Routed], number: int) -> int:
     return int(sum((b.plan.weights * c).sum() for b, c in zip(batches, chosen, strict=True)))
 
 
-class ExpertSums:
-    """The sums of one layer's experts, in turn.
+@torch.no_grad()
+def expert_sums(
+    name: str, experts: Experts, batches: Sequence[Routed], kind: Statistic, device: str
+) -> Iterator[tuple[list[str], Tensor, Facts]]:
+    """Yield the matrices of a layer's experts that share their input, their sum and facts, in turn.
 
-    name: of the layer within its block; batches: all calibration text in front of it.
+    name: of the layer within its block; batches: all calibration text in front of it; kind: what
+    is summed. Raises UserError where float32 cannot hold a sum.
     """
+    everyone: Tensor | None = None  # the sum of all tokens of the layer
+    for number, expert in enumerate(experts.members()):
+        tokens = count_tokens(batches, number)
+        found = []
+        # Both are taken before the matrices in front of ``DOWN`` are pruned.
+        for names in (expert.ups, [DOWN]):
+            width, inner = _width(expert, names[0]), names[0] == DOWN
+            shared = tokens < width
+            if shared and not inner and everyone is not None:
+                result = everyone
+            else:
+                total = kind(width, device)
+                for inputs, plan in _all(batches) if shared else routed_rows(batches, number):
+                    total.add(expert.inner(inputs) if inner else inputs, plan)
+                result = total.result()
+            if not is_finite(result):
+                raise UserError(
+                    f"the sums of squares of the input of {name}.{number}.{names[0]} are not "
+                    "finite in float32; lower --bias-weight where there is one, or check the "
+                    "calibration text and the weights"
+                )
+            if shared and not inner:
+                everyone = result
+            found.append(([f"{name}.{number}.{n}" for n in names], result, Facts(tokens, shared)))
+        yield from found
 
-    def __init__(
-        self,
-        name: str,
-        experts: Experts,
-        batches: Sequence[Routed],
-        method: Method,
-        options: Options,
-        device: str,
-    ) -> None:
-        self.name, self.experts, self.batches = name, experts, batches
-        self.method, self.options, self.device = method, options, device
-        self.layer: dict[str, list[Tensor]] = {}
 
-    @torch.no_grad()
-    def groups(self) -> Iterator[tuple[list[str], list[Tensor], Facts]]:
-        """Yield matrices that share their input and metric (names in the block), sums and facts."""
-        for number, expert in enumerate(self.experts.members()):
-            tokens = count_tokens(self.batches, number)
-            first = list(self._of(number, expert, expert.ups, tokens))
-            # Taken before the matrices in front of it are pruned, between two groups.
-            last = list(self._of(number, expert, [DOWN], tokens))
-            yield from first
-            yield from last
-
-    def _of(
-        self, number: int, expert: Expert, names: Sequence[str], tokens: int
-    ) -> Iterator[tuple[list[str], list[Tensor], Facts]]:
-        """Yield the groups of an expert's linears of one input: those before it, or ``DOWN``."""
-        shared, inner = tokens < _width(expert, names[0]), names[0] == DOWN
-        for part in self.method.parts(self.options, [f"{self.name}.{number}.{n}" for n in names]):
-            kinds = self.method.statistics(self.options, part)
-            key, kept = repr(kinds), self.layer if shared and not inner else {}
-            if key not in kept:
-                rows = self._all() if shared else routed_rows(self.batches, number)
-                if inner:
-                    rows = ((expert.inner(inputs), plan) for inputs, plan in rows)
-                kept[key] = self._sums(part[0], kinds, rows)
-            # A method may change its sums.
-            sums = [one.clone() for one in kept[key]] if shared else kept[key]
-            yield part, sums, Facts(tokens, shared)
-
-    def _all(self) -> Iterator[tuple[Tensor, Plan]]:
-        """Yield all tokens and their plans."""
-        return ((batch.hidden, batch.plan) for batch in self.batches)
-
-    def _sums(
-        self, name: str, kinds: Sequence[Statistic], rows: Iterable[tuple[Tensor, Plan]]
-    ) -> list[Tensor]:
-        """Return the sums over inputs (r, d); UserError where float32 cannot hold them."""
-        totals: list = []
-        for inputs, plan in rows if kinds else ():
-            totals = totals or [kind(inputs.shape[1], self.device) for kind in kinds]
-            for total in totals:
-                total.add(inputs, plan)
-        sums = [total.result() for total in totals]
-        if not all(map(is_finite, sums)):
-            raise UserError(
-                f"the sums of squares of the input of {name} are not finite in float32; lower "
-                "--bias-weight where there is one, or check the calibration text and the weights"
-            )
-        return sums
+def _all(batches: Sequence[Routed]) -> Iterator[tuple[Tensor, Plan]]:
+    """Yield all tokens and their plans."""
+    return ((batch.hidden, batch.plan) for batch in batches)
 
 
 def is_finite(total: Tensor) -> bool:

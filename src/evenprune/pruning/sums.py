@@ -1,7 +1,6 @@
 """The sums of one pass over a block: what the method asks for, for each input of its linears."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from torch import Tensor
 
@@ -9,13 +8,14 @@ from ..blocks.base_model import BaseModel
 from ..blocks.forward import Batches, Routed, Stream, check_finite, collect
 from ..blocks.packing import Plan, Text
 from ..io.errors import UserError
-from ..methods.method import Method
+from ..methods.hessian import Gram, SquareNorms
+from ..methods.method import Method, Statistic
 from ..methods.options import Options
 from ..models.experts import experts_of
 from .provenance import Stopwatch
-from .routed import ExpertSums, Facts, is_finite
+from .routed import Facts, expert_sums, is_finite
 
-Sums = tuple[list[str], Sequence[Tensor], Facts | None]
+Sums = tuple[list[str], Tensor | None, Facts | None]
 
 
 class BlockSums:
@@ -33,28 +33,29 @@ class BlockSums:
         """Run the text to the inputs of some groups of a block; return groups with their sums.
 
         groups: names of linears of one input, or of a layer of experts. Experts come last, in turn,
-        as ``routed.ExpertSums`` says. Without calibration text there are no sums.
+        as ``routed.expert_sums`` says. Without calibration text there are no sums.
         """
-        if calibration is None:
-            return iter([(group, (), None) for group in groups])
-        return self._with_sums(index, groups, *self._statistics(index, calibration, groups))
+        kind = self.method.summed(self.options)
+        if calibration is None or kind is None:
+            return iter([(group, None, None) for group in groups])
+        totals, routed = self._totals(index, calibration, [group[0] for group in groups], kind)
+        return self._in_turn(index, groups, totals, routed, kind)
 
-    def _with_sums(
+    def _in_turn(
         self,
         index: int,
         groups: list[list[str]],
-        statistics: dict[str, list[Tensor]],
+        totals: dict[str, Tensor],
         routed: dict[str, list[Routed]],
+        kind: Statistic,
     ) -> Iterator[Sums]:
-        """Yield the groups of a pass with their statistics; those of experts last, in turn."""
+        """Yield the groups of a pass with their sums; those of experts last, in turn."""
         for group in groups:
-            if group[0] not in routed:
-                yield group, statistics.pop(group[0], ()), None
+            if group[0] in totals:
+                yield group, totals.pop(group[0]), None
+        layers = experts_of(self.base.blocks[index])
         for name, batches in routed.items():
-            experts = experts_of(self.base.blocks[index])[name]
-            of_experts = ExpertSums(
-                name, experts, batches, self.method, self.options, self.base.device
-            ).groups()
+            of_experts = expert_sums(name, layers[name], batches, kind, self.base.device)
             while True:
                 with self.watch("hessian"):
                     found = next(of_experts, None)
@@ -62,32 +63,18 @@ class BlockSums:
                     break
                 yield found
 
-    def _statistics(
-        self, index: int, calibration: Batches, groups: list[list[str]]
-    ) -> tuple[dict[str, list[Tensor]], dict[str, list[Routed]]]:
-        """Return the method's statistics of each group's input; a group without any is left out.
-
-        Of a layer of experts what comes to it is returned.
-        """
+    def _totals(
+        self, index: int, calibration: Batches, leaders: list[str], kind: Statistic
+    ) -> tuple[dict[str, Tensor], dict[str, list[Routed]]]:
+        """Return the sums of the inputs of some linears, and what comes to layers of experts."""
         block, name = self.base.blocks[index], self.base.block_name(index)
-        experts = experts_of(block)
-        kinds = {
-            group[0]: self.method.statistics(self.options, group)
-            for group in groups
-            if group[0] not in experts
-        }
-        layers = [group[0] for group in groups if group[0] in experts]
-        leaders = [leader for leader, needed in kinds.items() if needed] + layers
-        sums: dict[str, list[Any]] = {}
-        if not leaders:
-            return {}, {}
+        sums: dict[str, Gram | SquareNorms] = {}
 
         def add(leader: str, inputs: Tensor, plan: Plan, _streams: list[Stream]) -> None:
             if leader not in sums:
-                sums[leader] = [kind(inputs.shape[1], self.base.device) for kind in kinds[leader]]
+                sums[leader] = kind(inputs.shape[1], self.base.device)
             with self.watch("hessian"):
-                for total in sums[leader]:
-                    total.add(inputs, plan)
+                sums[leader].add(inputs, plan)
 
         largest: dict[str, tuple[float, str]] = {}
 
@@ -98,9 +85,9 @@ class BlockSums:
             largest[leader] = max(largest.get(leader, (0.0, "")), (float(value), items[token]))
 
         routed = collect(block, index, calibration, leaders, add)
-        results = {leader: [one.result() for one in totals] for leader, totals in sums.items()}
-        for leader, totals in results.items():
-            if not all(map(is_finite, totals)):
+        totals = {leader: total.result() for leader, total in sums.items()}
+        for leader, total in totals.items():
+            if not is_finite(total):
                 collect(block, index, calibration, leaders, locate)
                 value, item = largest[leader]
                 weights = self.method.pair_weights(self.options, len(self.text.kept))
@@ -112,4 +99,4 @@ class BlockSums:
                     + ("; lower --bias-weight," if heavy > 1 else ";")
                     + " remove it, or check the weights"
                 )
-        return results, routed
+        return totals, routed
