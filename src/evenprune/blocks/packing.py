@@ -151,38 +151,42 @@ def pack_pairs(
 ) -> list[Batch]:
     """Return batches of pairs; ``bias`` holds each pair's bias weight (0 = plain SparseGPT)."""
     entries = list(zip(pairs, bias, strict=True))
-    group, build = (
-        (_shared_rows, _shared_batch) if shared_prefix else (_sentence_rows, _sentence_batch)
-    )
-    return [build([[entries[k] for k in row] for row in rows]) for rows in group(pairs, tokens)]
+    if shared_prefix:
+        rows_of = _shared_rows(pairs, tokens)
+        return [_shared_batch([[entries[k] for k in row] for row in rows]) for rows in rows_of]
+    lengths = [(len(pair.ids0), len(pair.ids1)) for pair in pairs]
+    return [_sentence_batch([entries[k] for k in same]) for same in _alike(lengths, tokens)]
 
 
 def pack_texts(texts: Sequence[tuple[str, Sequence[int]]], tokens: int = TOKENS) -> list[Batch]:
     """Return batches of unpaired texts ``(id, token ids)``, each one row with weight 1."""
-    buckets: dict[int, list[tuple[str, Sequence[int]]]] = defaultdict(list)
-    for text in texts:
-        buckets[len(text[1])].append(text)
     batches = []
-    for length in sorted(buckets):
-        size = max(1, tokens // length)
-        for start in range(0, len(buckets[length]), size):
-            chosen = buckets[length][start : start + size]
-            part = PackedPart(torch.tensor([list(ids) for _, ids in chosen]))
-            plan = _plan([1.0] * part.ids.numel(), [])
-            batches.append(Batch([part], plan, [[name for name, ids in chosen for _ in ids]]))
+    for same in _alike([(len(ids),) for _, ids in texts], tokens):
+        chosen = [texts[k] for k in same]
+        part = PackedPart(torch.tensor([list(ids) for _, ids in chosen]))
+        plan = _plan([1.0] * part.ids.numel(), [])
+        batches.append(Batch([part], plan, [[name for name, ids in chosen for _ in ids]]))
     return batches
+
+
+def _alike(lengths: Sequence[tuple[int, ...]], tokens: int) -> list[list[int]]:
+    """Return the numbers of items of the same lengths, at most ``tokens`` tokens together."""
+    buckets: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for number, length in enumerate(lengths):
+        buckets[length].append(number)
+    found = []
+    for length in sorted(buckets):
+        size = max(1, tokens // sum(length))
+        found += [buckets[length][k : k + size] for k in range(0, len(buckets[length]), size)]
+    return found
 
 
 def _plan(weights: list[float], matches: list[tuple[int, int, float]]) -> Plan:
     """Return the plan of a batch; matches without bias weight are plain tokens."""
     matches = [match for match in matches if match[2] > 0]
     first, second, bias = zip(*matches) if matches else ((), (), ())
-    return Plan(
-        torch.tensor(weights, dtype=torch.float32),
-        torch.tensor(first, dtype=torch.int64),
-        torch.tensor(second, dtype=torch.int64),
-        torch.tensor(bias, dtype=torch.float32),
-    )
+    one, two = (torch.tensor(tokens, dtype=torch.int64) for tokens in (first, second))
+    return Plan(torch.tensor(weights), one, two, torch.tensor(bias, dtype=torch.float32))
 
 
 def _prefix(pair: TokenPair) -> tuple[int, ...]:
@@ -295,21 +299,7 @@ def _shared_batch(rows: Sequence[Sequence[Entry]]) -> Batch:
     return Batch([part], _plan(weights, matches), [items])
 
 
-def _sentence_rows(pairs: Sequence[TokenPair], tokens: int) -> list[list[list[int]]]:
-    """Return batches of rows of one number of a pair: pairs of the same two lengths."""
-    buckets: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for number, pair in enumerate(pairs):
-        buckets[len(pair.ids0), len(pair.ids1)].append(number)
-    batches = []
-    for lengths in sorted(buckets):
-        size = max(1, tokens // sum(lengths))
-        for start in range(0, len(buckets[lengths]), size):
-            batches.append([[number] for number in buckets[lengths][start : start + size]])
-    return batches
-
-
-def _sentence_batch(rows: Sequence[Sequence[Entry]]) -> Batch:
-    entries = [entry for row in rows for entry in row]
+def _sentence_batch(entries: Sequence[Entry]) -> Batch:
     pairs = [pair for pair, _ in entries]
     one, two = len(pairs[0].ids0), len(pairs[0].ids1)
     sides = [[list(pair.ids0) for pair in pairs], [list(pair.ids1) for pair in pairs]]

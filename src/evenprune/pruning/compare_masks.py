@@ -47,22 +47,20 @@ def compare(reference: "Tensor", weight: "Tensor") -> dict[str, int | float | No
     """Compare two pruned forms of one matrix, ``(n, d)`` of any floating dtype; d are the inputs.
 
     A weight is pruned where it is zero, of either sign. Squares are summed in float64, by row and
-    then exactly, so that the number of threads changes nothing. Raises ValueError for different or
-    empty shapes.
+    then exactly, so that the number of threads changes nothing. The last group of a row is shorter
+    where its width is no multiple of four. ``jaccard`` is 1 where nothing is pruned,
+    ``relative_frobenius`` None where the reference is all zero. Raises ValueError for two shapes.
     """
     import torch
     from torch.nn.functional import pad
 
-    if reference.shape != weight.shape or reference.ndim != 2 or not reference.numel():
-        raise ValueError(
-            f"expected two matrices of one shape, got {reference.shape}, {weight.shape}"
-        )
-    rows, columns = reference.shape
+    if reference.shape != weight.shape:
+        raise ValueError(f"expected matrices of one shape, got {reference.shape}, {weight.shape}")
+    columns = reference.shape[1]
     zeros_reference = zeros = both = groups = different = 0
-    squares: tuple[list[float], list[float]] = ([], [])
+    squares, moved = list[float](), list[float]()
     step = max(1, CHUNK // columns)
-    for start in range(0, rows, step):
-        first, second = reference[start : start + step], weight[start : start + step]
+    for first, second in zip(reference.split(step), weight.split(step), strict=True):
         pruned_first, pruned_second = first == 0, second == 0
         zeros_reference += int(pruned_first.count_nonzero())
         zeros += int(pruned_second.count_nonzero())
@@ -73,45 +71,22 @@ def compare(reference: "Tensor", weight: "Tensor") -> dict[str, int | float | No
         groups += changed.numel()
         different += int(changed.count_nonzero())
         exact = first.double()
-        squares[0].extend(exact.square().sum(dim=1).tolist())
-        squares[1].extend((second.double() - exact).square().sum(dim=1).tolist())
-    return measures(
-        rows, columns, zeros_reference, zeros, both, groups, different, *map(math.fsum, squares)
-    )
-
-
-def measures(
-    rows: int,
-    columns: int,
-    zeros_reference: int,
-    zeros: int,
-    zeros_both: int,
-    groups: int,
-    different_groups: int,
-    reference_square: float,
-    difference_square: float,
-) -> dict[str, int | float | None]:
-    """Return the measures that follow from the counts and the sums of squares.
-
-    groups: aligned groups of four inputs of a row, the last of a row shorter where its width is no
-    multiple of four. ``jaccard`` is 1 where nothing is pruned, ``relative_frobenius`` None where
-    the reference is all zero.
-    """
-    union = zeros_reference + zeros - zeros_both
-    norm = math.sqrt(difference_square / reference_square) if reference_square else None
+        squares.extend(exact.square().sum(dim=1).tolist())
+        moved.extend((second.double() - exact).square().sum(dim=1).tolist())
+    union, whole = zeros_reference + zeros - both, math.fsum(squares)
     return {
-        "rows": rows,
+        "rows": len(reference),
         "columns": columns,
-        "disagreement": (union - zeros_both) / (rows * columns),
-        "pattern_disagreement": different_groups / groups,
-        "jaccard": zeros_both / union if union else 1.0,
-        "relative_frobenius": norm,
-        "different_weights": union - zeros_both,
+        "disagreement": (union - both) / reference.numel(),
+        "pattern_disagreement": different / groups,
+        "jaccard": both / union if union else 1.0,
+        "relative_frobenius": math.sqrt(math.fsum(moved) / whole) if whole else None,
+        "different_weights": union - both,
         "zeros_reference": zeros_reference,
         "zeros": zeros,
-        "zeros_both": zeros_both,
+        "zeros_both": both,
         "groups": groups,
-        "different_groups": different_groups,
+        "different_groups": different,
     }
 
 
