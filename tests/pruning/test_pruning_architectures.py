@@ -74,7 +74,7 @@ def test_losses_with_and_without_bos_are_those_of_the_whole_model(built):
     rows = fixed_rows(lm.tokenizer, 64)
     base.load_outside(torch.arange(8))
     base.load_block(0)
-    form = probe_blocks(base.model, base.blocks, torch.arange(8), "cpu").form
+    form = probe_blocks(base.model, base.blocks, torch.arange(8), "cpu").together.form
     base.unload_block(0)
     base.unload_outside()
     found = bos_losses(base, form, rows)

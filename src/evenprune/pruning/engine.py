@@ -213,7 +213,7 @@ class PruningRun:
         tokens = batch_tokens(base.device)
         batches = self._pack_pairs(tokens) + pack_texts(self.text.texts, tokens)
         base.unload_block(0)
-        form = self.probe.form
+        form = self.probe.together.form
         calibration = record_inputs(base.model, base.blocks, batches, base.device, form)
         base.unload_outside()
         if self.text.fixed:
@@ -233,7 +233,7 @@ class PruningRun:
         self.packing = self.options.packing
         if self.packing == "shared-prefix":
             assert self.probe is not None
-            objection = shared_prefix_objection(self.base, pairs, self.probe.form)
+            objection = shared_prefix_objection(self.base, pairs, self.probe.together.form)
             if objection:
                 self.packing = "sentences"
                 print(f"no shared-prefix packing: {objection}", file=sys.stderr)
