@@ -9,7 +9,7 @@ import yaml
 
 from evenprune.config import grids, job_options
 from evenprune.config.config import validate_config
-from evenprune.config.facts import IMPROVEMENTS, METHODS, REGIMES
+from evenprune.config.facts import IMPROVEMENTS, METHODS
 from evenprune.config.grids import Checkpoint
 from evenprune.config.paths import Paths
 from evenprune.config.pruning_keys import Pruning
@@ -89,7 +89,6 @@ def test_the_regime_dense_is_a_checkpoint_of_methods_that_shift():
 
 
 def test_facts_are_those_of_the_code_that_prunes():
-    from evenprune.methods.masks import REGIMES as PRUNED
     from evenprune.pruning.engine import Options
 
     for name, method in METHODS.items():
@@ -97,9 +96,6 @@ def test_facts_are_those_of_the_code_that_prunes():
             relevant = Options(name, "2of4").relevant()
             used = {key for key, value in relevant.items() if value is not None}
             assert used - {"method", "regime", "seed", "packing", "bos"} == set(method.options)
-    assert {k: (r.zeros, r.of, r.structured) for k, r in PRUNED.items()} == {
-        k: (r.zeros, r.of, r.structured) for k, r in REGIMES.items()
-    }
 
 
 def test_a_benchmark_is_told_only_the_options_that_it_uses(paths):

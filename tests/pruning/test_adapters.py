@@ -9,11 +9,11 @@ from pruning_models import random_pairs, save_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evenprune.blocks.base_model import BaseModel
+from evenprune.config.facts import REGIMES
 from evenprune.data.calibration import TokenPair, tokenize_pairs
 from evenprune.io.errors import UserError
 from evenprune.methods import adapters as module
 from evenprune.methods.adapters import SCALES, Tuning, adapt, contexts_of, split, split_texts
-from evenprune.methods.masks import REGIMES
 from evenprune.methods.options import Options
 from evenprune.models.tensors import read_tensor
 

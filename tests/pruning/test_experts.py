@@ -92,7 +92,7 @@ def test_packings_give_the_same_sums(tmp_path):
     assert tables[0] == tables[1]
 
 
-def test_experts_with_few_tokens_take_those_of_the_layer(tmp_path, capsys):
+def test_experts_with_few_tokens_take_those_of_the_layer(tmp_path):
     folder, text = made(tmp_path / "base", "qwen2_moe", pairs=12)
     manifest = prune_model(folder, Options("sparsegpt", "u50"), text, tmp_path / "out")
     rows = [row for row in layers_of(tmp_path / "out") if row["tokens"]]
@@ -101,8 +101,6 @@ def test_experts_with_few_tokens_take_those_of_the_layer(tmp_path, capsys):
     shared = sum(row["shared"] == "True" for row in rows)
     assert 0 < shared < len(rows)
     assert manifest["experts"] == {"matrices": len(rows), "shared": shared}
-    said = re.findall(r"(\d+) of (\d+) matrices of experts", capsys.readouterr().err)
-    assert sum(int(count) for count, _ in said) == shared
     assert (
         f"Of {len(rows)} matrices of experts {shared} had"
         in (tmp_path / "out" / "README.md").read_text()

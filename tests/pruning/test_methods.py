@@ -8,7 +8,6 @@ from evenprune import methods
 from evenprune.config import facts
 from evenprune.config.pruning_keys import Pruning
 from evenprune.io.codedigest import import_closure
-from evenprune.methods.masks import REGIMES
 from evenprune.methods.method import Method
 from evenprune.methods.options import PRUNING_METHODS, Options
 
@@ -66,7 +65,7 @@ def test_comparison_groups_cover_a_matrix():
     for name in PRUNING_METHODS:
         options = Options(name, "u25", block_size=7)
         assert sum(methods.find(name).comparison_groups((5, 24), options)) == 5 * 24
-    least = methods.find("sparsegpt").least_zeros((5, 24), REGIMES["u25"], options)
+    least = methods.find("sparsegpt").least_zeros((5, 24), facts.REGIMES["u25"], options)
     assert least == 3 * (5 * 7 // 4) + 5 * 3 // 4
-    assert methods.find("wanda").least_zeros((5, 6), REGIMES["u25"], options) == 5 * 1
-    assert methods.find("magnitude").least_zeros((5, 6), REGIMES["u25"], options) == 7
+    assert methods.find("wanda").least_zeros((5, 6), facts.REGIMES["u25"], options) == 5 * 1
+    assert methods.find("magnitude").least_zeros((5, 6), facts.REGIMES["u25"], options) == 7

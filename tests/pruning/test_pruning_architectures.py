@@ -14,9 +14,9 @@ from evenprune.blocks.dense_loss import bos_losses
 from evenprune.blocks.packing import Text
 from evenprune.blocks.probe import probe_blocks
 from evenprune.cli import main
+from evenprune.config.facts import regime_facts
 from evenprune.data.calibration import tokenize_pairs
 from evenprune.evaluation.language_model import load_language_model
-from evenprune.methods.masks import regime_of
 from evenprune.models.bos import fixed_rows
 from evenprune.models.loading import load_model
 from evenprune.pruning.check import check_model
@@ -69,7 +69,7 @@ def test_command_makes_a_good_checkpoint(built, tmp_path):
 
 def test_losses_with_and_without_bos_are_those_of_the_whole_model(built):
     folder, architecture = built
-    base = BaseModel(folder, regime_of("2of4"), "cpu")
+    base = BaseModel(folder, regime_facts("2of4"), "cpu")
     lm = load_language_model(folder, "cpu")
     rows = fixed_rows(lm.tokenizer, 64)
     base.load_outside(torch.arange(8))
@@ -95,7 +95,7 @@ def test_what_a_model_computes_of_its_config_is_in_the_dtype_of_the_passes(tmp_p
     ids = torch.arange(6)
     for dtype in (torch.float32, torch.bfloat16):
         theirs = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=dtype)
-        base = BaseModel(tmp_path, regime_of("2of4"), "cpu", str(dtype)[6:])
+        base = BaseModel(tmp_path, regime_facts("2of4"), "cpu", str(dtype)[6:])
         base.load_outside(ids)
         ours = base.model.get_input_embeddings()(ids)
         assert torch.equal(ours, theirs.get_input_embeddings()(ids))

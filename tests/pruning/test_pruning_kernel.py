@@ -14,8 +14,8 @@ import pytest
 import reference
 import torch
 
+from evenprune.config.facts import REGIMES
 from evenprune.methods import find, solver
-from evenprune.methods.masks import REGIMES
 from evenprune.methods.options import Options
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

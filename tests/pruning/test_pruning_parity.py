@@ -13,8 +13,8 @@ from transformers import AutoTokenizer
 
 from evenprune.blocks.base_model import BaseModel
 from evenprune.blocks.packing import Text
+from evenprune.config.facts import REGIMES
 from evenprune.data.calibration import tokenize_pairs
-from evenprune.methods.masks import REGIMES
 from evenprune.methods.options import Options
 from evenprune.pruning.engine import prune_model
 

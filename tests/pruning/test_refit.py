@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from pruning_models import random_pairs, save_model, write_rows
 
 from evenprune.cli import main
+from evenprune.config.facts import REGIMES
 from evenprune.methods import find
 from evenprune.methods.hessian import Gram
-from evenprune.methods.masks import REGIMES, group_mask
+from evenprune.methods.masks import group_mask
 from evenprune.methods.metric import InputMetric
 from evenprune.methods.options import PRUNING_METHODS, Options
 from evenprune.methods.refit import refit, row_losses

@@ -10,17 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ..blocks.base_model import BaseModel
 from ..blocks.packing import Text
-from ..config.facts import DENSE
+from ..config.facts import DENSE, RegimeFacts
 from .adapters import adapt
 from .hessian import Gram
 from .magnitude import METHOD as MAGNITUDE
-from .masks import Regime
 from .method import Method
-from .metric import Group, Report
+from .metric import Group, Solved
 from .options import Options
 from .sparsegpt import METHOD as SPARSEGPT
 from .wanda import METHOD as WANDA
@@ -49,7 +47,7 @@ class DebiasLora(Method):
             return None
         return SOLVERS[options.solver].implementation(device, options)
 
-    def solve(self, group: Group, regime: Regime, options: Options) -> list[tuple[Tensor, Report]]:
+    def solve(self, group: Group, regime: RegimeFacts, options: Options) -> Solved:
         """Prune as the solver's method does."""
         return SOLVERS[options.solver].solve(group, regime, options)
 

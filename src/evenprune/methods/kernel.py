@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .masks import Regime
+from ..config.facts import RegimeFacts
 from .plain_loop import GROUP
 
 MAX_COLUMNS = 128  # of one launch; what a program can hold
@@ -78,7 +78,7 @@ def _columns(  # type: ignore[no-untyped-def]  # Triton reads annotations
 
 
 def prune_block(
-    block: Tensor, factor: Tensor, inverse: Tensor, regime: Regime, mask: Tensor, error: Tensor
+    block: Tensor, factor: Tensor, inverse: Tensor, regime: RegimeFacts, mask: Tensor, error: Tensor
 ) -> None:
     """Run the column loop within one block (c, n) with its factor (c, c), all of it float32.
 

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from ..blocks.base_model import BaseModel
 from ..blocks.packing import Text
-from ..config.facts import DENSE
+from ..config.facts import DENSE, RegimeFacts
 from .hessian import Gram, SquareNorms
-from .masks import Regime
-from .metric import Group, InputMetric, Report, stored_form
+from .masks import zeros_of
+from .metric import Group, InputMetric, Solved, stored_form
 from .options import Options
 from .refit import improve
 
@@ -58,17 +58,17 @@ class Method(ABC):
         return [0.0] * count
 
     @abstractmethod
-    def solve(self, group: Group, regime: Regime, options: Options) -> list[tuple[Tensor, Report]]:
+    def solve(self, group: Group, regime: RegimeFacts, options: Options) -> Solved:
         """Return a group's matrices pruned, of any floating dtype, with their reports."""
 
     def prune(
         self,
         matrices: Sequence[Tensor],
         total: Tensor | None,
-        regime: Regime,
+        regime: RegimeFacts,
         options: Options,
         names: Sequence[str],
-    ) -> list[tuple[Tensor, Report]]:
+    ) -> Solved:
         """Return pruned copies of matrices that share their input, with their reports.
 
         matrices: (n_i, d) of any floating dtype; total: the result of ``summed`` for their input,
@@ -95,8 +95,8 @@ class Method(ABC):
         """
         return [shape[0] * shape[1]]
 
-    def least_zeros(self, shape: tuple[int, int], regime: Regime, options: Options) -> int:
+    def least_zeros(self, shape: tuple[int, int], regime: RegimeFacts, options: Options) -> int:
         """Return how many zeros a pruned (n, d) matrix has at least."""
         if regime.structured:
-            return regime.count(shape[0] * shape[1])
-        return sum(regime.count(size) for size in self.comparison_groups(shape, options))
+            return zeros_of(regime, shape[0] * shape[1])
+        return sum(zeros_of(regime, size) for size in self.comparison_groups(shape, options))

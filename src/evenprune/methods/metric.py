@@ -88,6 +88,9 @@ class InputMetric:
         return Report(loss, self.dead_columns, *facts)
 
 
+Solved = list[tuple[Tensor, Report]]  # pruned matrices
+
+
 @dataclass(frozen=True)
 class Group:
     """Matrices W (n_i, d) that share their input, and its metric; None: no text was needed.

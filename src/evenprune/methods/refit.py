@@ -4,20 +4,17 @@ A refit lowers ``tr(E H' Eᵀ)`` with ``E = V - W``, V the pruned weights, W the
 the damped metric. Rows are independent of each other and are taken together.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from ..io import onednn
-from .metric import Group, Report, stored_form
+from .metric import Group, Solved, stored_form
 from .options import Options
 
 
-def improve(
-    solved: Sequence[tuple[Tensor, Report]], group: Group, options: Options
-) -> list[tuple[Tensor, Report]]:
+def improve(solved: Solved, group: Group, options: Options) -> Solved:
     """Return pruned matrices (n, d) with refitted weights, and their losses.
 
     A row keeps its old weights where the new ones, rounded to the dtype that is stored, are no

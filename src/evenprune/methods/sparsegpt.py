@@ -3,12 +3,11 @@
 from collections.abc import Iterable
 
 import torch
-from torch import Tensor
 
+from ..config.facts import RegimeFacts
 from .hessian import Gram
-from .masks import Regime
 from .method import Method
-from .metric import Group, Report
+from .metric import Group, Solved
 from .options import Options
 from .solver import column_loop, prune_columns
 
@@ -22,7 +21,7 @@ class SparseGPT(Method):
         """Return the form of the column loop; UserError where one is asked for that is missing."""
         return column_loop(device)
 
-    def solve(self, group: Group, regime: Regime, options: Options) -> list[tuple[Tensor, Report]]:
+    def solve(self, group: Group, regime: RegimeFacts, options: Options) -> Solved:
         """Prune all matrices in one column loop in float32.
 
         Weights of dead columns (``H_jj = 0``) become 0. Raises UserError naming the layer when

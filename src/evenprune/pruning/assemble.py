@@ -58,6 +58,7 @@ def assemble(
             files[file.name] = base_files[file.name]
     layers = [row for item in records for row in item["layers"]]
     of_experts = [row for row in layers if "tokens" in row]
+    experts = {"matrices": len(of_experts), "shared": sum(row["shared"] for row in of_experts)}
     columns = LAYER_COLUMNS + (EXPERT_COLUMNS if of_experts else [])
     write_csv(folder / "layers.csv", columns, layers)
     files["layers.csv"] = sha256_file(folder / "layers.csv")
@@ -73,7 +74,7 @@ def assemble(
         **trust_record(),
         "calibration": text.summary(),
         **({"prepared": prepared} if prepared else {}),
-        **({"experts": shared_counts(of_experts)} if of_experts else {}),
+        **({"experts": experts} if of_experts else {}),
         "tensors": tensors,
         "sparsity": sum(row["zeros"] for row in layers) / size,
         "files": files,
@@ -85,8 +86,3 @@ def assemble(
     write_json(folder / "manifest.json", manifest)
     write_json(folder / "provenance.json", provenance(base, records, seconds))
     return manifest
-
-
-def shared_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Return how many matrices of experts there are, and how many took their layer's sums."""
-    return {"matrices": len(rows), "shared": sum(row["shared"] for row in rows)}

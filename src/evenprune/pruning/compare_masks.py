@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config.facts import DENSE
+from ..config.facts import DENSE, regime_facts
 from ..io.checksums import write_sum
 from ..io.errors import UserError
 from ..io.files import write_csv
@@ -128,14 +128,13 @@ def compare_models(model: Path, reference: Path) -> Iterator[dict[str, Any]]:
     compared, and where a weight file has not what the manifest lists.
     """
     from ..blocks.base_model import BaseModel
-    from ..methods.masks import regime_of
     from ..models.architecture import rows_of
     from ..models.tensors import read_folder, read_tensor
 
     pruned = check_same_base(model, reference)
     for folder in (model, reference):
         identify(folder)
-    base = BaseModel(model, regime_of(DENSE), "cpu")
+    base = BaseModel(model, regime_facts(DENSE), "cpu")
     others = read_folder(reference)
     linears = base.linears()
     slots = {full: base.slot(f"{full}.weight") for full in linears}

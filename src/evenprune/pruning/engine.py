@@ -23,6 +23,7 @@ from ..blocks.forward import Batches, advance, input_groups, record_inputs
 from ..blocks.packing import Batch, Text, batch_tokens, pack_pairs, pack_texts
 from ..blocks.probe import Probe, check_rows, probe_blocks
 from ..blocks.shared_prefix import shared_prefix_objection
+from ..config.facts import regime_facts
 from ..io.codedigest import code_digest
 from ..io.errors import UserError
 from ..io.files import digest, read_json
@@ -30,7 +31,6 @@ from ..io.marks import PRUNED
 from ..io.outputs import check_folder
 from ..io.progress import format_seconds
 from ..methods import FACTS, find, module_of
-from ..methods.masks import regime_of
 from ..methods.options import Options
 from ..models.architecture import find_linears, max_positions, rows_of, unsupported_named
 from ..models.experts import experts_of
@@ -38,7 +38,7 @@ from ..models.identity import MANIFEST
 from ..models.loading import release_memory, tame_heap
 from ..models.tensors import Stack, write_tensors
 from ..models.weights import Entry
-from .assemble import assemble, shared_counts
+from .assemble import assemble
 from .provenance import Stopwatch
 from .sums import BlockSums
 from .workspace import Workspace, check_work, workspace
@@ -72,7 +72,7 @@ def prune_model(
     tame_heap()
     torch.set_float32_matmul_precision("highest")  # no TF32 in Hessians and factors
     with unsupported_named(folder, OTHER_TYPE):
-        base = BaseModel(folder, regime_of(options.regime), device, options.compute_dtype)
+        base = BaseModel(folder, regime_facts(options.regime), device, options.compute_dtype)
     method = find(options.method)
     if not method.experts and any(map(experts_of, base.blocks)):
         raise UserError(
@@ -90,7 +90,7 @@ def prune_model(
             "device": torch.device(device).type,
             "compute_dtype": str(base.compute_dtype),
             "implementation": method.implementation(torch.device(device), options),
-            "regime": asdict(regime_of(options.regime)),
+            "regime": asdict(regime_facts(options.regime)),
             "code": [code_digest(name, FACTS) for name in (module_of(options.method), __name__)],
             "versions": [torch.__version__, transformers.__version__],
         }
@@ -113,7 +113,7 @@ class PruningRun:
         self.options = options
         self.text = text
         self.place = place
-        self.regime = regime_of(options.regime)
+        self.regime = regime_facts(options.regime)
         self.method = find(options.method)
         self.shards = base.shard_names()
         last = len(self.shards)
@@ -181,12 +181,6 @@ class PruningRun:
         size = sum(row["rows"] * row["columns"] for row in layers)
         damping = max((row["damping"] or 0.0 for row in layers), default=0.0)
         note = f", damping raised to {damping:g}" if damping > self.options.damping else ""
-        experts = shared_counts([row for row in layers if "tokens" in row])
-        if experts["shared"]:
-            note += (
-                f", {experts['shared']} of {experts['matrices']} matrices of experts with the sums "
-                "of all tokens of their layer, having fewer tokens than inputs"
-            )
         left = (time.monotonic() - start) / made * (count - index - 1)
         print(
             f"block {index + 1}/{count}: {len(layers)} matrices, {zeros / size:.2%} zeros{note}, "
@@ -252,9 +246,7 @@ class PruningRun:
         linears = find_linears(block)
         reports: dict[str, dict[str, Any]] = {}
         groups = self._groups(index, calibration)
-        with self.watch("forward"):
-            taken = self.sums.take(index, calibration, groups)
-        for group, total, facts in taken:
+        for group, total, facts in self.sums.take(index, calibration, groups):
             with self.watch("solve"):
                 results = self.method.prune(
                     [rows_of(linears[one], weights[one]).to(base.device) for one in group],

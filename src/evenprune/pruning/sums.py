@@ -30,26 +30,18 @@ class BlockSums:
     def take(
         self, index: int, calibration: Batches | None, groups: list[list[str]]
     ) -> Iterator[Sums]:
-        """Run the text to the inputs of some groups of a block; return groups with their sums.
+        """Run the text to the inputs of some groups of a block; yield groups with their sums.
 
         groups: names of linears of one input, or of a layer of experts. Experts come last, in turn,
         as ``routed.expert_sums`` says. Without calibration text there are no sums.
         """
         kind = self.method.summed(self.options)
         if calibration is None or kind is None:
-            return iter([(group, None, None) for group in groups])
-        totals, routed = self._totals(index, calibration, [group[0] for group in groups], kind)
-        return self._in_turn(index, groups, totals, routed, kind)
-
-    def _in_turn(
-        self,
-        index: int,
-        groups: list[list[str]],
-        totals: dict[str, Tensor],
-        routed: dict[str, list[Routed]],
-        kind: Statistic,
-    ) -> Iterator[Sums]:
-        """Yield the groups of a pass with their sums; those of experts last, in turn."""
+            yield from ((group, None, None) for group in groups)
+            return
+        with self.watch("forward"):
+            leaders = [group[0] for group in groups]
+            totals, routed = self._totals(index, calibration, leaders, kind)
         for group in groups:
             if group[0] in totals:
                 yield group, totals.pop(group[0]), None
