@@ -206,16 +206,20 @@ def test_the_scale_chosen_is_the_largest_within_the_budgets(budget, tmp_path, mo
     assert next(one[budget] for one in found if one["scale"] == larger) > most
 
 
-def test_out_of_every_budget_nothing_is_changed(tmp_path, capsys):
+@pytest.mark.parametrize("why", ["out of budget", "it does not fall"])
+def test_nothing_is_changed_by_what_does_not_gain(why, tmp_path, monkeypatch, capsys):
     base, pairs = made(tmp_path / "model")
+    if why == "it does not fall":
+        same = [{"scale": scale, "loss": 1.0, "fall": 0.0, "kl": 0.0} for scale in (0.0, 1.0)]
+        monkeypatch.setattr(Tuning, "curve", lambda *_: same)
     before = dict(base.stored)
     given = {"lora_steps": 2, "lora_rate": 0.5, "lora_budget": 1e-9}
     record = adapted(base, pairs, tmp_path / "kept", **given)
-    assert not record["kept"]
-    assert record["scale"] == 0.0
-    assert [one["scale"] for one in record["curve"]][:2] == [0.0, SCALES[-1]]
+    assert (record["kept"], record["scale"]) == (False, 0.0)
+    least = 1.0 if why == "it does not fall" else SCALES[-1]
+    assert [one["scale"] for one in record["curve"]][:2] == [0.0, least]
     assert base.stored == before
-    assert "out of budget, nothing is changed" in capsys.readouterr().err
+    assert f"{why}, nothing is changed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
@@ -259,17 +263,6 @@ def test_the_scale_is_linear_and_its_sign_turns(tmp_path, monkeypatch):
         changes.append(read_tensor(again.entry(f"{name}.weight")) - first)
     torch.testing.assert_close(changes[1], 2 * changes[0], rtol=1e-3, atol=1e-6)
     torch.testing.assert_close(changes[2], -changes[0], rtol=1e-3, atol=1e-6)
-
-
-def test_where_groups_held_out_do_not_gain_nothing_is_changed(tmp_path, monkeypatch, capsys):
-    base, pairs = made(tmp_path / "model")
-    same = [{"scale": scale, "loss": 1.0, "fall": 0.0, "kl": 0.0} for scale in (0.0, 1.0)]
-    monkeypatch.setattr(Tuning, "curve", lambda *_: same)
-    before = dict(base.stored)
-    record = adapted(base, pairs, tmp_path / "kept", lora_steps=1)
-    assert not record["kept"]
-    assert base.stored == before
-    assert "nothing is changed" in capsys.readouterr().err
 
 
 def test_a_finished_training_is_taken_and_a_killed_one_ends_with_the_same_bytes(

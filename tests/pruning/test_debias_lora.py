@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import torch
-from pruning_models import random_pairs, save_model, write_rows
+from pruning_models import prune_command, random_pairs, save_model, write_rows
 from safetensors.torch import load_file, save_file
 
 from evenprune.cli import main
@@ -22,9 +22,7 @@ def case(tmp_path_factory):
 
 
 def run(base, pairs, out, **options):
-    given = {"device": "cpu", "regime": "2of4", "method": "sparsegpt"} | options
-    flags = [t for key, value in given.items() for t in (f"--{key.replace('_', '-')}", str(value))]
-    return main(["prune", "--model", str(base), "--pairs", str(pairs), "--out", str(out), *flags])
+    return main(prune_command(base, out, pairs, **{"method": "sparsegpt"} | options))
 
 
 def tensors(folder):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from pruning_models import ARCHITECTURES, SMALL, random_pairs, save_model, write_rows
+from pruning_models import ARCHITECTURES, SMALL, prune_command, random_pairs, save_model, write_rows
 from registry_sweep import mask_agreement
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma3TextConfig
@@ -35,10 +35,7 @@ def test_command_makes_a_good_checkpoint(built, tmp_path):
     folder, architecture = built
     pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(40))
     out = tmp_path / "pruned" / "model"
-    assert main([
-        "prune", "--model", str(folder), "--pairs", str(pairs), "--method", "debias-sparsegpt",
-        "--regime", "2of4", "--out", str(out), "--device", "cpu",
-    ]) == 0  # fmt: skip
+    assert main(prune_command(folder, out, pairs)) == 0
     tokens = tokenize_pairs(random_pairs(40), AutoTokenizer.from_pretrained(folder), "equal-length")
     found = mask_agreement(folder, out, Text(tokens), "debias-sparsegpt", "2of4", 1.0)
     assert min(share for share, *_ in found.values()) >= 0.999
@@ -107,10 +104,7 @@ def test_bos_counts_in_calibration_and_is_recorded(tmp_path, bos, more):
     """Of a tokenizer that puts none."""
     folder = save_model(tmp_path / "base", "llama", seed=1)
     pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(8))
-    assert main([
-        "prune", "--model", str(folder), "--pairs", str(pairs), "--method", "sparsegpt",
-        "--regime", "2of4", "--out", str(tmp_path / "out"), "--device", "cpu", "--bos", bos,
-    ]) == 0  # fmt: skip
+    assert main(prune_command(folder, tmp_path / "out", pairs, bos=bos)) == 0
     manifest = json.loads((tmp_path / "out/manifest.json").read_text())
     assert manifest["options"]["bos"] == bos
     plain = tokenize_pairs(random_pairs(8), AutoTokenizer.from_pretrained(folder), "equal-length")
@@ -128,10 +122,7 @@ def test_checkpoint_of_the_base_model_alone(tmp_path):
     save_file(stored, file, metadata={"format": "pt"})
     pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(20))
     out = tmp_path / "out"
-    assert main([
-        "prune", "--model", str(folder), "--pairs", str(pairs), "--method", "sparsegpt",
-        "--regime", "1of4", "--out", str(out), "--device", "cpu",
-    ]) == 0  # fmt: skip
+    assert main(prune_command(folder, out, pairs, regime="1of4")) == 0
     assert check_model(out, folder)["sparsity"] == 0.25
     weight = AutoModelForCausalLM.from_pretrained(out).transformer.h[1].mlp.c_proj.weight
     assert (weight == 0).float().mean() == 0.25

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pruning_models import random_pairs, save_model, write_rows
+from pruning_models import prune_command, random_pairs, save_model, write_rows
 
 from evenprune.cli import main
 from evenprune.config.facts import REGIMES
@@ -115,8 +115,7 @@ def test_a_refitted_run_is_recorded_and_checked(tmp_path):
     """Of magnitude, which then needs calibration text."""
     base = save_model(tmp_path / "base", "llama2", num_hidden_layers=1)
     pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(12))
-    argv = ["prune", "--model", str(base), "--out", str(tmp_path / "out"), "--regime", "2of4"]
-    argv += ["--method", "magnitude", "--refit-steps", "10", "--device", "cpu"]
+    argv = prune_command(base, tmp_path / "out", method="magnitude", refit_steps=10)
     assert main(argv) == 2  # no text
     assert main([*argv, "--pairs", str(pairs)]) == 0
     rows = list(csv.DictReader((tmp_path / "out" / "layers.csv").open()))
