@@ -138,11 +138,6 @@ class Batch:
     items: list[list[str]]
 
 
-def batch_tokens(device: str) -> int:
-    """Return how many tokens a batch has at most on a device, where one row has no more."""
-    return CPU_TOKENS if device == "cpu" else TOKENS
-
-
 def pack_pairs(
     pairs: Sequence[TokenPair],
     bias: Sequence[float],

@@ -31,8 +31,8 @@ def assemble(
     text: Text,
     seconds: float,
     prepared: dict[str, Any] | None,
-) -> dict[str, Any]:
-    """Write all that a model folder holds beside its finished ``shards``; return the manifest.
+) -> None:
+    """Write all that a model folder holds beside its finished ``shards``.
 
     records: the workspace's, one a shard; known: of the base model, ``files`` (SHA-256 by name),
     and ``hub`` and ``revision`` where it is known to be from there; seconds: the wall time of
@@ -82,7 +82,5 @@ def assemble(
     }
     write_text(folder / "README.md", model_card(manifest))
     files["README.md"] = sha256_file(folder / "README.md")
-    manifest = sealed(manifest)
-    write_json(folder / "manifest.json", manifest)
+    write_json(folder / "manifest.json", sealed(manifest))
     write_json(folder / "provenance.json", provenance(base, records, seconds))
-    return manifest

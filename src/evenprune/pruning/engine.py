@@ -20,15 +20,13 @@ from torch import Tensor
 from ..blocks.base_model import BaseModel, assembled
 from ..blocks.dense_loss import bos_losses
 from ..blocks.forward import Batches, advance, input_groups, record_inputs
-from ..blocks.packing import Batch, Text, batch_tokens, pack_pairs, pack_texts
+from ..blocks.packing import CPU_TOKENS, TOKENS, Batch, Text, pack_pairs, pack_texts
 from ..blocks.probe import Probe, check_rows, probe_blocks
 from ..blocks.shared_prefix import shared_prefix_objection
 from ..config.facts import regime_facts
 from ..io.codedigest import code_digest
 from ..io.errors import UserError
 from ..io.files import digest, read_json
-from ..io.marks import PRUNED
-from ..io.outputs import check_folder
 from ..io.progress import format_seconds
 from ..methods import FACTS, find, module_of
 from ..methods.options import Options
@@ -41,7 +39,7 @@ from ..models.weights import Entry
 from .assemble import assemble
 from .provenance import Stopwatch
 from .sums import BlockSums
-from .workspace import Workspace, check_work, workspace
+from .workspace import Workspace, workspace
 
 # What can be done about a model that cannot be taken apart, and about one whose blocks cannot be
 # run one at a time.
@@ -64,11 +62,9 @@ def prune_model(
     ``work`` holds the result in the making, by default a hidden folder beside ``out``. ``source``
     is the base model's ``hub`` repository and ``revision``, where they are known. ``inspect`` gets
     the finished folder before it is moved to ``out``; where it raises, ``work`` keeps it. Raises
-    UserError for anything wrong with the input, and where ``out`` holds anything but a pruned
-    model of ours; ``out`` is then untouched.
+    UserError for anything wrong with the input, and in the end where ``out`` holds anything but a
+    pruned model of ours (`prune` looks before); ``out`` is then untouched.
     """
-    check_folder(out, PRUNED, [folder])
-    check_work(work, out, [folder])
     tame_heap()
     torch.set_float32_matmul_precision("highest")  # no TF32 in Hessians and factors
     with unsupported_named(folder, OTHER_TYPE):
@@ -98,7 +94,7 @@ def prune_model(
     root = work or out.parent / f".{out.name}.partial"
     with workspace(root, key, own_root=work is None) as place:
         with unsupported_named(folder, f"{NO_TEXT}, or {OTHER_TYPE}"):
-            PruningRun(base, options, text, place).finish(files, source)
+            PruningRun(base, options, text, place).finish({"files": files, **(source or {})})
         if inspect:
             inspect(place.model)
         place.publish(out, [folder])
@@ -125,10 +121,11 @@ class PruningRun:
         self.watch = Stopwatch(base.device)
         self.sums = BlockSums(base, self.method, options, text, self.watch)
 
-    def finish(
-        self, base_files: dict[str, str], source: Mapping[str, str] | None = None
-    ) -> dict[str, Any]:
-        """Make whatever shards are missing, then the files beside them; return the manifest."""
+    def finish(self, known: Mapping[str, Any]) -> None:
+        """Make whatever shards are missing, then the files beside them.
+
+        known: of the base model, as ``assemble`` takes it.
+        """
         start = time.monotonic()
         records: list[Any] = [self.place.record(file.name) for file in self.files]
         count = len(records)
@@ -146,10 +143,7 @@ class PruningRun:
         if done < count:
             self._prune_blocks(records, done, time.monotonic())
         seconds = time.monotonic() - start
-        known = {"files": base_files, **(source or {})}
-        return assemble(
-            self.files, records, self.base, known, self.options, self.text, seconds, prepared
-        )
+        assemble(self.files, records, self.base, known, self.options, self.text, seconds, prepared)
 
     def _prune_blocks(self, records: list[Any], done: int, start: float) -> None:
         """Prune the blocks after the ``done`` finished shards; put their records in ``records``.
@@ -204,7 +198,7 @@ class PruningRun:
         base.load_outside(self.text.token_ids())
         base.load_block(0)
         self.probe = probe_blocks(base.model, base.blocks, self.text.token_ids(), base.device)
-        tokens = batch_tokens(base.device)
+        tokens = CPU_TOKENS if base.device == "cpu" else TOKENS
         batches = self._pack_pairs(tokens) + pack_texts(self.text.texts, tokens)
         base.unload_block(0)
         form = self.probe.together.form
@@ -258,7 +252,7 @@ class PruningRun:
             for one, (pruned, report) in zip(group, results, strict=True):
                 weights[one] = rows_of(linears[one], pruned).contiguous()
                 base.set_weight(index, one, weights[one])
-                reports[one] = asdict(report) | (asdict(facts) if facts else {})
+                reports[one] = asdict(report) | facts
         if calibration and index + 1 < len(base.blocks):
             with self.watch("forward"):
                 advance(block, index, name, calibration)

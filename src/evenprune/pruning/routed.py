@@ -8,8 +8,8 @@ expert are none of its own, so that its sums would say nothing.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,18 +17,10 @@ from torch import Tensor
 from ..blocks.forward import Routed
 from ..blocks.packing import TOKENS, Plan
 from ..io.errors import UserError
+from ..methods.hessian import Gram, SquareNorms
 from ..methods.method import Statistic
 from ..models.architecture import rows_of
 from ..models.experts import DOWN, Expert, Experts
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Of one matrix of an expert: the calibration tokens that are routed to the expert, and
-    whether it took the sums of all tokens of the layer in their place."""
-
-    tokens: int
-    shared: bool
 
 
 def restricted(plan: Plan, chosen: Tensor) -> Plan:
@@ -76,14 +68,20 @@ def count_tokens(batches: Sequence[Routed], number: int) -> int:
     return int(sum((b.plan.weights * c).sum() for b, c in zip(batches, chosen, strict=True)))
 
 
+# Matrices of one input by their names in the block, its sum, and what is to be recorded of them.
+Sums = tuple[list[str], Tensor | None, dict[str, Any]]
+
+
 @torch.no_grad()
 def expert_sums(
     name: str, experts: Experts, batches: Sequence[Routed], kind: Statistic, device: str
-) -> Iterator[tuple[list[str], Tensor, Facts]]:
+) -> Iterator[Sums]:
     """Yield the matrices of a layer's experts that share their input, their sum and facts, in turn.
 
     name: of the layer within its block; batches: all calibration text in front of it; kind: what
-    is summed. Raises UserError where float32 cannot hold a sum.
+    is summed. The facts are the calibration tokens that are routed to the expert, and whether it
+    took the sum of all tokens of the layer in their place. Raises UserError where float32 cannot
+    hold a sum.
     """
     everyone: Tensor | None = None  # the sum of all tokens of the layer
     for number, expert in enumerate(experts.members()):
@@ -96,10 +94,10 @@ def expert_sums(
             if shared and not inner and everyone is not None:
                 result = everyone
             else:
-                total = kind(width, device)
-                for inputs, plan in _all(batches) if shared else routed_rows(batches, number):
-                    total.add(expert.inner(inputs) if inner else inputs, plan)
-                result = total.result()
+                rows = _all(batches) if shared else routed_rows(batches, number)
+                if inner:
+                    rows = ((expert.inner(inputs), plan) for inputs, plan in rows)
+                result = _total(kind(width, device), rows)
             if not is_finite(result):
                 raise UserError(
                     f"the sums of squares of the input of {name}.{number}.{names[0]} are not "
@@ -108,8 +106,15 @@ def expert_sums(
                 )
             if shared and not inner:
                 everyone = result
-            found.append(([f"{name}.{number}.{n}" for n in names], result, Facts(tokens, shared)))
+            facts = {"tokens": tokens, "shared": shared}
+            found.append(([f"{name}.{number}.{n}" for n in names], result, facts))
         yield from found
+
+
+def _total(total: Gram | SquareNorms, rows: Iterable[tuple[Tensor, Plan]]) -> Tensor:
+    for inputs, plan in rows:
+        total.add(inputs, plan)
+    return total.result()
 
 
 def _all(batches: Sequence[Routed]) -> Iterator[tuple[Tensor, Plan]]:

@@ -13,9 +13,7 @@ from ..methods.method import Method, Statistic
 from ..methods.options import Options
 from ..models.experts import experts_of
 from .provenance import Stopwatch
-from .routed import Facts, expert_sums, is_finite
-
-Sums = tuple[list[str], Tensor | None, Facts | None]
+from .routed import Sums, expert_sums, is_finite
 
 
 class BlockSums:
@@ -37,14 +35,14 @@ class BlockSums:
         """
         kind = self.method.summed(self.options)
         if calibration is None or kind is None:
-            yield from ((group, None, None) for group in groups)
+            yield from ((group, None, {}) for group in groups)
             return
         with self.watch("forward"):
             leaders = [group[0] for group in groups]
             totals, routed = self._totals(index, calibration, leaders, kind)
         for group in groups:
             if group[0] in totals:
-                yield group, totals.pop(group[0]), None
+                yield group, totals.pop(group[0]), {}
         layers = experts_of(self.base.blocks[index])
         for name, batches in routed.items():
             of_experts = expert_sums(name, layers[name], batches, kind, self.base.device)
