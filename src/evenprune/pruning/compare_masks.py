@@ -95,7 +95,7 @@ def check_same_base(model: Path, reference: Path) -> set[str]:
 
     Raises UserError for a folder that ``prune`` did not write, and for two that differ.
     """
-    facts = []
+    described: list[dict[str, Any]] = []
     for folder in (model, reference):
         manifest = own_manifest(folder)
         if manifest is None:
@@ -104,21 +104,18 @@ def check_same_base(model: Path, reference: Path) -> set[str]:
                 "give a folder that it has written"
             )
         with expected_form("what prune writes", folder / MANIFEST, "prune again"):
-            shapes = {
-                name: tensor["shape"]
-                for name, tensor in manifest["tensors"].items()
-                if tensor.get("pruned")
-            }
-            about = {"regime": manifest["regime"], **manifest["base"]["files"]}
-            facts.append((about, shapes))
-    for one, two in zip(*facts, strict=True):
-        odd = min((name for name in {**one, **two} if one.get(name) != two.get(name)), default=None)
-        if odd is not None:
-            raise UserError(
-                f"expected two checkpoints of one base model and regime, but {model} and "
-                f"{reference} differ in {odd} ({one.get(odd)} and {two.get(odd)}); compare others"
-            )
-    return set(facts[0][1])
+            tensors = manifest["tensors"].items()
+            shapes = {name: one["shape"] for name, one in tensors if one.get("pruned")}
+            files = manifest["base"]["files"]
+            described.append({"regime": manifest["regime"], **files, **shapes})
+    one, two = described
+    odd = min((name for name in {**one, **two} if one.get(name) != two.get(name)), default=None)
+    if odd is not None:
+        raise UserError(
+            f"expected two checkpoints of one base model and regime, but {model} and "
+            f"{reference} differ in {odd} ({one.get(odd)} and {two.get(odd)}); compare others"
+        )
+    return set(shapes)
 
 
 def compare_models(model: Path, reference: Path) -> Iterator[dict[str, Any]]:
