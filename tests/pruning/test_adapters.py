@@ -122,7 +122,8 @@ def test_the_gradient_is_that_of_single_sentences_in_float64(trees, tmp_path):
     tuning.trees = trees
     leads = tuning.leads(contexts)
     losses, falls = tuning.terms(contexts, [1] * len(contexts), leads)
-    ((losses + (falls**2).mean(1)).sum() + tuning.divergence(TEXTS[0])).backward()
+    drift = tuning.divergence(TEXTS[0])
+    ((losses + (falls**2).mean(1)).sum() + drift).backward()
     tuning.adapters.gather()
     model = in_float64(base)
     changes = {
@@ -151,25 +152,13 @@ def test_the_gradient_is_that_of_single_sentences_in_float64(trees, tmp_path):
             now, was = (of_sentence(ids, c) - of_sentence(one.unrelated, c) for c in (True, False))
             total = total + 0.5 * torch.relu(was - now) ** 2
     before = log_probs(TEXTS[0], changed=False)
-    (total + (before.exp() * (before - log_probs(TEXTS[0]))).sum()).backward()
+    right = (before.exp() * (before - log_probs(TEXTS[0]))).sum()
+    assert drift.item() == pytest.approx(right.item(), rel=1e-3)
+    (total + right).backward()
     for name, both in changes.items():
-        for right, found in zip(both, tuning.adapters.matrices[name], strict=True):
-            scale = right.grad.abs().max().item()
-            torch.testing.assert_close(
-                found.grad.double(), right.grad, rtol=1e-3, atol=1e-3 * scale
-            )
-
-
-def test_the_drift_is_the_divergence_from_the_base_model_in_float64(tmp_path):
-    base, pairs = made(tmp_path / "model")
-    tuning = drawn(Tuning(base, contexts_of(pairs), TEXTS, Options("debias-lora", "2of4")))
-    model = in_float64(base)
-    before = model(torch.tensor([TEXTS[0]])).logits[0, :-1].log_softmax(-1)
-    merged(tuning, model)
-    after = model(torch.tensor([TEXTS[0]])).logits[0, :-1].log_softmax(-1)
-    right = (before.exp() * (before - after)).sum().item()
-    with torch.no_grad():
-        assert tuning.divergence(TEXTS[0]).item() == pytest.approx(right, rel=1e-3)
+        for matrix, found in zip(both, tuning.adapters.matrices[name], strict=True):
+            close = {"rtol": 1e-3, "atol": 1e-3 * matrix.grad.abs().max().item()}
+            torch.testing.assert_close(found.grad.double(), matrix.grad, **close)
 
 
 @pytest.mark.parametrize("budget", ["kl", "fall"])
@@ -285,14 +274,11 @@ def test_pairs_without_counterfactuals_are_refused():
         contexts_of([TokenPair("a", "x", (1, 2), (1, 3), ())])
 
 
-def test_whole_groups_are_held_out(tmp_path):
+def test_whole_groups_and_every_fifth_text_are_held_out(tmp_path):
     _, pairs = made(tmp_path / "model")
     used, held = split(contexts_of(pairs), 0)
     assert held
     assert not {one.target for one in used} & {one.target for one in held}
-
-
-def test_every_fifth_text_is_held_out():
     learned, measured = split_texts([(1, k) for k in range(10)])
     assert measured == [(1, 0), (1, 5)]
     assert sorted(learned + measured) == [(1, k) for k in range(10)]

@@ -32,11 +32,6 @@ def case(request, tmp_path_factory):
     return made(tmp_path_factory.mktemp(request.param), request.param)
 
 
-@pytest.fixture(scope="module")
-def mixtral(tmp_path_factory):
-    return made(tmp_path_factory.mktemp("mixtral"), "mixtral")
-
-
 def layers_of(out):
     with open(out / "layers.csv", newline="") as file:
         return list(csv.DictReader(file))
@@ -120,8 +115,9 @@ def test_an_expert_without_a_token(tmp_path):
     assert check_model(tmp_path / "out", folder)["sparsity"] == 0.5
 
 
-def test_other_methods(mixtral, tmp_path):
-    folder, text = mixtral
+@pytest.mark.parametrize("case", ["mixtral"], indirect=True)
+def test_other_methods(case, tmp_path):
+    folder, text = case
     improved = Options("wanda", "2of4", alignment="suffix", refit_steps=3)
     prune_model(folder, improved, text, tmp_path / "refit")
     for row in layers_of(tmp_path / "refit"):

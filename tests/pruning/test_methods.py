@@ -59,13 +59,3 @@ def test_pair_weights_of_the_scalings():
     assert weights(released, 3) == [2.0, 4.0, 6.0]
     for name in set(PRUNING_METHODS) - {"debias-sparsegpt"}:
         assert methods.find(name).pair_weights(released, 3) == [0.0] * 3
-
-
-def test_comparison_groups_cover_a_matrix():
-    for name in PRUNING_METHODS:
-        options = Options(name, "u25", block_size=7)
-        assert sum(methods.find(name).comparison_groups((5, 24), options)) == 5 * 24
-    least = methods.find("sparsegpt").least_zeros((5, 24), facts.REGIMES["u25"], options)
-    assert least == 3 * (5 * 7 // 4) + 5 * 3 // 4
-    assert methods.find("wanda").least_zeros((5, 6), facts.REGIMES["u25"], options) == 5 * 1
-    assert methods.find("magnitude").least_zeros((5, 6), facts.REGIMES["u25"], options) == 7
