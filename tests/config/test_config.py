@@ -57,16 +57,14 @@ def test_the_code_of_2026_needs_padded_pairs(raw):
 
 
 def test_a_variant_overrides_any_option_but_the_alignment(raw):
-    given = {"method": "debias-erase", "erase_keep": 0.5, "refit_steps": 3}
+    given = {"method": "debias-lora", "lora_scale": 0.5, "refit_steps": 3}
     config = validate_config({**raw, "methods": raw["methods"] | {"mine": given}})
     options = grids.method_options(config, "mine")
-    plain = grids.method_options(config, "debias-erase")
-    assert options == plain | {"erase_keep": 0.5, "refit_steps": 3}
-    assert plain["erase_modules"] == ["o_proj", "down_proj"]
-    assert grids.base_method(config, "mine") == "debias-erase"
+    plain = grids.method_options(config, "debias-lora")
+    assert options == plain | {"lora_scale": 0.5, "refit_steps": 3}
+    assert grids.base_method(config, "mine") == "debias-lora"
     for key, value in (
-        ("alignment", "pad"), ("refit_steps", -1), ("erase_modules", []), ("solver", "obs"),
-        ("erase_modules", ["$(id)"]), ("damping", 0.0),
+        ("alignment", "pad"), ("refit_steps", -1), ("solver", "obs"), ("damping", 0.0),
     ):  # fmt: skip
         with pytest.raises(UserError, match=f"methods.mine.{key}"):
             mine = {"mine": {**given, key: value}}

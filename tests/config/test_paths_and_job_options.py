@@ -2,7 +2,6 @@
 
 import copy
 import json
-from dataclasses import replace
 from typing import Literal, get_args, get_origin
 
 import pytest
@@ -10,7 +9,7 @@ import yaml
 
 from evenprune.config import grids, job_options
 from evenprune.config.config import validate_config
-from evenprune.config.facts import IMPROVEMENTS, METHODS, REGIMES
+from evenprune.config.facts import IMPROVEMENTS, METHODS
 from evenprune.config.grids import Checkpoint
 from evenprune.config.paths import Paths
 from evenprune.config.pruning_keys import Pruning
@@ -81,19 +80,15 @@ def test_the_regime_dense_is_a_checkpoint_of_methods_that_shift():
     one = {**RAW["experiments"]["one"], "regimes": ["dense", "2of4"]}
     config = configured(experiments={**RAW["experiments"], "one": one})
     points = grids.experiment_checkpoints(config, "one")
-    shifted = Checkpoint("m", "debias-erase", "dense", "ss", 0)
-    others = [replace(shifted, method="debias-lora")]
-    assert [point for point in points if point.regime == "dense"] == [DENSE, shifted, *others]
+    shifted = Checkpoint("m", "debias-lora", "dense", "ss", 0)
+    assert [point for point in points if point.regime == "dense"] == [DENSE, shifted]
     assert [point.is_base for point in (DENSE, shifted)] == [True, False]
     found = Paths(config)
-    assert found.ready(shifted) == "out/pruned/m/debias-erase/dense/ss/s0/check.json"
+    assert found.ready(shifted) == "out/pruned/m/debias-lora/dense/ss/s0/check.json"
     assert found.ready(shifted) in found.pruned_files()
-    flags = job_options.flags(job_options.prune_options(config, shifted))
-    assert flags["erase_modules"] == "--erase-modules o_proj,down_proj"
 
 
 def test_facts_are_those_of_the_code_that_prunes():
-    from evenprune.methods.masks import REGIMES as PRUNED
     from evenprune.pruning.engine import Options
 
     for name, method in METHODS.items():
@@ -101,9 +96,6 @@ def test_facts_are_those_of_the_code_that_prunes():
             relevant = Options(name, "2of4").relevant()
             used = {key for key, value in relevant.items() if value is not None}
             assert used - {"method", "regime", "seed", "packing", "bos"} == set(method.options)
-    assert {k: (r.zeros, r.of, r.structured) for k, r in PRUNED.items()} == {
-        k: (r.zeros, r.of, r.structured) for k, r in REGIMES.items()
-    }
 
 
 def test_a_benchmark_is_told_only_the_options_that_it_uses(paths):

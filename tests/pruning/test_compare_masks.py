@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pruning_models import random_pairs, save_model, write_rows
+from pruning_models import prune_command, random_pairs, save_model, write_rows
 from transformers import AutoModelForCausalLM
 
 from evenprune.cli import main
@@ -77,11 +77,8 @@ def checkpoints(tmp_path_factory):
     root = tmp_path_factory.mktemp("masks")
     base = save_model(root / "base", "gpt2", seed=3)
     pairs = write_rows(root / "pairs.jsonl", random_pairs(12))
-    for method, own in (("sparsegpt", []), ("debias-sparsegpt", ["--bias-weight", "100"])):
-        assert main([
-            "prune", "--model", str(base), "--pairs", str(pairs), "--method", method,
-            "--regime", "2of4", "--out", str(root / method), "--device", "cpu", *own,
-        ]) == 0  # fmt: skip
+    for method, own in (("sparsegpt", {}), ("debias-sparsegpt", {"bias_weight": 100})):
+        assert main(prune_command(base, root / method, pairs, method=method, **own)) == 0
     return root
 
 

@@ -1,13 +1,11 @@
 """Mixture-of-experts models against a naive float64 reference, token by token, and on disk."""
 
 import csv
-import json
-import re
 
 import pytest
 import torch
 from pruning_models import WORDS, random_pairs, save_model
-from registry_sweep import mask_agreement, stored_tensors
+from registry_sweep import mask_agreement
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -16,7 +14,6 @@ from evenprune.data.calibration import tokenize_pairs
 from evenprune.io.errors import UserError
 from evenprune.methods.options import Options
 from evenprune.pruning.check import check_model
-from evenprune.pruning.compare_masks import compare_models
 from evenprune.pruning.engine import prune_model
 
 KINDS = ("mixtral", "qwen2_moe", "gpt_oss")
@@ -33,11 +30,6 @@ def made(folder, kind, pairs=40):
 @pytest.fixture(scope="module", params=KINDS)
 def case(request, tmp_path_factory):
     return made(tmp_path_factory.mktemp(request.param), request.param)
-
-
-@pytest.fixture(scope="module")
-def mixtral(tmp_path_factory):
-    return made(tmp_path_factory.mktemp("mixtral"), "mixtral")
 
 
 def layers_of(out):
@@ -92,7 +84,7 @@ def test_packings_give_the_same_sums(tmp_path):
     assert tables[0] == tables[1]
 
 
-def test_experts_with_few_tokens_take_those_of_the_layer(tmp_path, capsys):
+def test_experts_with_few_tokens_take_those_of_the_layer(tmp_path):
     folder, text = made(tmp_path / "base", "qwen2_moe", pairs=12)
     manifest = prune_model(folder, Options("sparsegpt", "u50"), text, tmp_path / "out")
     rows = [row for row in layers_of(tmp_path / "out") if row["tokens"]]
@@ -101,8 +93,6 @@ def test_experts_with_few_tokens_take_those_of_the_layer(tmp_path, capsys):
     shared = sum(row["shared"] == "True" for row in rows)
     assert 0 < shared < len(rows)
     assert manifest["experts"] == {"matrices": len(rows), "shared": shared}
-    said = re.findall(r"(\d+) of (\d+) matrices of experts", capsys.readouterr().err)
-    assert sum(int(count) for count, _ in said) == shared
     assert (
         f"Of {len(rows)} matrices of experts {shared} had"
         in (tmp_path / "out" / "README.md").read_text()
@@ -125,37 +115,9 @@ def test_an_expert_without_a_token(tmp_path):
     assert check_model(tmp_path / "out", folder)["sparsity"] == 0.5
 
 
-def test_the_result_is_a_checkpoint_like_its_base(case, tmp_path):
+@pytest.mark.parametrize("case", ["mixtral"], indirect=True)
+def test_other_methods(case, tmp_path):
     folder, text = case
-    out = tmp_path / "out"
-    prune_model(folder, Options("debias-sparsegpt", "2of4", alignment="suffix"), text, out)
-    report = check_model(out, folder)
-    rows = layers_of(out)
-    assert (report["matrices"], report["sparsity"]) == (len(rows), 0.5)
-    assert len(list(compare_models(out, out))) == len(rows)
-    before, after = stored_tensors(folder), stored_tensors(out)
-    assert before.keys() == after.keys()
-    changed = {name for name in before if not torch.equal(before[name], after[name])}
-    manifest = json.loads((out / "manifest.json").read_text())
-    assert changed == {name for name, one in manifest["tensors"].items() if one.get("pruned")}
-    assert not [
-        name for name in changed if re.search(r"router|gate\.weight|shared_expert_gate", name)
-    ]
-    dense, pruned = (AutoModelForCausalLM.from_pretrained(path) for path in (folder, out))
-    assert dense.state_dict().keys() == pruned.state_dict().keys()
-    assert torch.isfinite(pruned(torch.arange(10).unsqueeze(0)).logits).all()
-    for name, value in pruned.state_dict().items():
-        if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
-            assert (value == 0).float().mean() == 0.5, name
-
-
-def test_other_methods(mixtral, tmp_path):
-    folder, text = mixtral
-    options = Options("debias-erase", "2of4", alignment="suffix", erase_modules=("down_proj",))
-    prune_model(folder, options, text, tmp_path / "out")
-    shifted = [row["module"] for row in layers_of(tmp_path / "out") if row["shift"]]
-    assert len(shifted) == 8
-    assert all(name.endswith("down_proj") for name in shifted)
     improved = Options("wanda", "2of4", alignment="suffix", refit_steps=3)
     prune_model(folder, improved, text, tmp_path / "refit")
     for row in layers_of(tmp_path / "refit"):

@@ -48,7 +48,7 @@ def test_every_token_sees_its_own_sentence(sides, shared, tokens):
     pairs = made(sides)
     bias = [1.0 + number for number in range(len(pairs))]
     found, matched = Counter(), Counter()
-    for batch in pack_pairs(pairs, bias, shared, tokens, differences=True):
+    for batch in pack_pairs(pairs, bias, shared, tokens):
         heads, plan = beginnings(batch), batch.plan
         assert len(plan.weights) == len(heads) == sum(map(len, batch.items))
         for head, weight in zip(heads, plan.weights.tolist(), strict=True):
@@ -57,9 +57,6 @@ def test_every_token_sees_its_own_sentence(sides, shared, tokens):
         for one, two, weight in zip(plan.first, plan.second, plan.bias, strict=True):
             assert names[one] == names[two] == f"p{int(weight) - 1}"
             matched[heads[one], heads[two], float(weight)] += 1
-        differences = zip(plan.plus, plan.minus, strict=True)
-        assert all(heads[one] != heads[two] for one, two in differences)
-        assert not shared or len(plan.plus) == len(plan.first)
     wanted, apart = Counter(), Counter()
     for pair, weight in zip(pairs, bias, strict=True):
         for ids in (pair.ids0, pair.ids1):

@@ -1,11 +1,20 @@
 """Every architecture: what is found, how it is packed, and that the result is a good checkpoint."""
 
 import json
+import re
 
 import pytest
 import torch
-from pruning_models import ARCHITECTURES, SMALL, random_pairs, save_model, write_rows
-from registry_sweep import mask_agreement
+from pruning_models import (
+    ARCHITECTURES,
+    EXPERTS,
+    SMALL,
+    prune_command,
+    random_pairs,
+    save_model,
+    write_rows,
+)
+from registry_sweep import mask_agreement, stored_tensors
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma3TextConfig
 
@@ -14,67 +23,60 @@ from evenprune.blocks.dense_loss import bos_losses
 from evenprune.blocks.packing import Text
 from evenprune.blocks.probe import probe_blocks
 from evenprune.cli import main
+from evenprune.config.facts import regime_facts
 from evenprune.data.calibration import tokenize_pairs
 from evenprune.language_models.language_model import load_language_model
-from evenprune.methods.masks import regime_of
 from evenprune.models.bos import fixed_rows
 from evenprune.models.loading import load_model
 from evenprune.pruning.check import check_model
+from evenprune.pruning.compare_masks import compare_models
 
 # Tied heads, transposed weights, no tree, windows, soft caps; the registry's sweep has all types.
 VARIED = ("llama2", "gpt2", "gpt_neox", "cohere", "gemma2-window")
 
 
-@pytest.fixture(scope="module", params=VARIED)
-def built(request, tmp_path_factory):
-    folder = save_model(tmp_path_factory.mktemp(request.param), request.param, seed=1)
-    return folder, ARCHITECTURES[request.param]
-
-
-def test_command_makes_a_good_checkpoint(built, tmp_path):
-    folder, architecture = built
+@pytest.mark.parametrize("kind", [*VARIED, *EXPERTS])
+def test_command_makes_a_good_checkpoint(kind, tmp_path):
+    architecture = (ARCHITECTURES | EXPERTS)[kind]
+    folder = save_model(tmp_path / "base", kind, seed=1)
     pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(40))
     out = tmp_path / "pruned" / "model"
-    assert main([
-        "prune", "--model", str(folder), "--pairs", str(pairs), "--method", "debias-sparsegpt",
-        "--regime", "2of4", "--out", str(out), "--device", "cpu",
-    ]) == 0  # fmt: skip
+    assert main(prune_command(folder, out, pairs)) == 0
     tokens = tokenize_pairs(random_pairs(40), AutoTokenizer.from_pretrained(folder), "equal-length")
     found = mask_agreement(folder, out, Text(tokens), "debias-sparsegpt", "2of4", 1.0)
     assert min(share for share, *_ in found.values()) >= 0.999
     report = check_model(out, folder)
-    assert report["matrices"] == 2 * architecture.linears
-    assert report["sparsity"] == 0.5
+    assert (report["matrices"], report["sparsity"]) == (len(found), 0.5)
+    assert kind in EXPERTS or len(found) == 2 * architecture.linears
+    assert len(list(compare_models(out, out))) == len(found)
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["options"]["packing"] == ("shared-prefix" if architecture.tree else "sentences")
     assert sorted(path.name for path in out.parent.iterdir()) == ["model"]
+    before, after = stored_tensors(folder), stored_tensors(out)
+    assert before.keys() == after.keys()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {name for name, one in manifest["tensors"].items() if one.get("pruned")}
+    routers = r"router|gate\.weight|shared_expert_gate"
+    assert not [name for name in changed if re.search(routers, name)]
 
     dense, pruned = (AutoModelForCausalLM.from_pretrained(path) for path in (folder, out))
     assert pruned.state_dict().keys() == dense.state_dict().keys()
-    changed = {
-        name
-        for name, value in pruned.state_dict().items()
-        if not torch.equal(value, dense.state_dict()[name])
-    }
-    assert len(changed) == 2 * architecture.linears
     tied = dense.get_output_embeddings().weight is dense.get_input_embeddings().weight
     assert tied == (pruned.get_output_embeddings().weight is pruned.get_input_embeddings().weight)
     assert (out / "config.json").read_bytes() == (folder / "config.json").read_bytes()
     assert "sparsity" not in (out / "config.json").read_text()
     assert torch.isfinite(pruned(torch.arange(10).unsqueeze(0)).logits).all()
-    before = load_file(folder / "model.safetensors")
-    names = {name for path in out.glob("*.safetensors") for name in load_file(path)}
-    assert names == set(before)
 
 
-def test_losses_with_and_without_bos_are_those_of_the_whole_model(built):
-    folder, architecture = built
-    base = BaseModel(folder, regime_of("2of4"), "cpu")
+@pytest.mark.parametrize("kind", VARIED)
+def test_losses_with_and_without_bos_are_those_of_the_whole_model(kind, tmp_path):
+    folder, architecture = save_model(tmp_path, kind, seed=1), ARCHITECTURES[kind]
+    base = BaseModel(folder, regime_facts("2of4"), "cpu")
     lm = load_language_model(folder, "cpu")
     rows = fixed_rows(lm.tokenizer, 64)
     base.load_outside(torch.arange(8))
     base.load_block(0)
-    form = probe_blocks(base.model, base.blocks, torch.arange(8), "cpu").form
+    form = probe_blocks(base.model, base.blocks, torch.arange(8), "cpu").together.form
     base.unload_block(0)
     base.unload_outside()
     found = bos_losses(base, form, rows)
@@ -95,7 +97,7 @@ def test_what_a_model_computes_of_its_config_is_in_the_dtype_of_the_passes(tmp_p
     ids = torch.arange(6)
     for dtype in (torch.float32, torch.bfloat16):
         theirs = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=dtype)
-        base = BaseModel(tmp_path, regime_of("2of4"), "cpu", str(dtype)[6:])
+        base = BaseModel(tmp_path, regime_facts("2of4"), "cpu", str(dtype)[6:])
         base.load_outside(ids)
         ours = base.model.get_input_embeddings()(ids)
         assert torch.equal(ours, theirs.get_input_embeddings()(ids))
@@ -107,10 +109,7 @@ def test_bos_counts_in_calibration_and_is_recorded(tmp_path, bos, more):
     """Of a tokenizer that puts none."""
     folder = save_model(tmp_path / "base", "llama", seed=1)
     pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(8))
-    assert main([
-        "prune", "--model", str(folder), "--pairs", str(pairs), "--method", "sparsegpt",
-        "--regime", "2of4", "--out", str(tmp_path / "out"), "--device", "cpu", "--bos", bos,
-    ]) == 0  # fmt: skip
+    assert main(prune_command(folder, tmp_path / "out", pairs, bos=bos)) == 0
     manifest = json.loads((tmp_path / "out/manifest.json").read_text())
     assert manifest["options"]["bos"] == bos
     plain = tokenize_pairs(random_pairs(8), AutoTokenizer.from_pretrained(folder), "equal-length")
@@ -128,10 +127,7 @@ def test_checkpoint_of_the_base_model_alone(tmp_path):
     save_file(stored, file, metadata={"format": "pt"})
     pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(20))
     out = tmp_path / "out"
-    assert main([
-        "prune", "--model", str(folder), "--pairs", str(pairs), "--method", "sparsegpt",
-        "--regime", "1of4", "--out", str(out), "--device", "cpu",
-    ]) == 0  # fmt: skip
+    assert main(prune_command(folder, out, pairs, regime="1of4")) == 0
     assert check_model(out, folder)["sparsity"] == 0.25
     weight = AutoModelForCausalLM.from_pretrained(out).transformer.h[1].mlp.c_proj.weight
     assert (weight == 0).float().mean() == 0.25

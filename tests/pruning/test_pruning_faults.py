@@ -1,5 +1,6 @@
 """Bad input, damaged checkpoints, killed runs."""
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -7,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from pruning_models import random_pairs, save_model, write_rows
+from pruning_models import prune_command, random_pairs, save_model, write_rows
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -30,12 +31,6 @@ def base(model, tmp_path):
 @pytest.fixture
 def pairs(tmp_path):
     return write_rows(tmp_path / "pairs.jsonl", random_pairs(12))
-
-
-def arguments(base, pairs, out, **options):
-    options = {"method": "debias-sparsegpt", "regime": "2of4", "device": "cpu"} | options
-    flags = [text for key, value in options.items() for text in (f"--{key}", str(value))]
-    return ["prune", "--model", str(base), "--pairs", str(pairs), "--out", str(out), *flags]
 
 
 def fails(capsys, tmp_path, argv, *words):
@@ -108,7 +103,7 @@ def config(**other):
 )
 def test_bad_input(base, pairs, tmp_path, capsys, change, words):
     change(base, pairs)
-    fails(capsys, tmp_path, arguments(base, pairs, tmp_path / "out"), *words)
+    fails(capsys, tmp_path, prune_command(base, tmp_path / "out", pairs), *words)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +134,7 @@ def test_overflow_names_layer_and_item(base, tmp_path, capsys, packing, value, w
 
     rewrite(base, "model.embed_tokens.weight", spoil)
     rewrite(base, "model.layers.0.self_attn.v_proj.weight", blow_up)
-    argv = arguments(base, pairs, tmp_path / "out", packing=packing)
+    argv = prune_command(base, tmp_path / "out", pairs, packing=packing)
     fails(capsys, tmp_path, argv, "model.layers.0.self_attn.o_proj", "item bad", *words)
 
 
@@ -164,28 +159,6 @@ def interrupt(monkeypatch, argv, shard):
         main(argv)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"method": "debias-sparsegpt"},
-        {"method": "magnitude", "refit-steps": 5},
-        {"method": "debias-lora", "regime": "dense", "lora-steps": 2},
-    ],
-    ids=lambda options: "-".join(map(str, options.values())),
-)
-def test_an_interrupted_run_continues(model, pairs, tmp_path, capsys, monkeypatch, options):
-    argv = arguments(model, pairs, tmp_path / "out", **options)
-    interrupt(monkeypatch, argv, 3)
-    assert not (tmp_path / "out").exists()
-    capsys.readouterr()
-    assert main(argv) == 0
-    text = capsys.readouterr().err
-    assert "continuing: 2 of 4 shards" in text
-    assert "block 1/3" not in text
-    assert main(arguments(model, pairs, tmp_path / "whole", **options)) == 0
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
-
-
 def flip(file):
     """Turn one bit in the middle of a file round."""
     content = bytearray(file.read_bytes())
@@ -193,40 +166,54 @@ def flip(file):
     file.write_bytes(content)
 
 
-def test_a_finished_shard_that_was_changed_is_made_again(
-    model, pairs, tmp_path, capsys, monkeypatch
+@pytest.mark.parametrize(
+    ("options", "damaged"),
+    [
+        ({}, None),
+        ({"method": "magnitude", "refit_steps": 5}, None),
+        ({"method": "debias-lora", "regime": "dense", "lora_steps": 2}, None),
+        # A finished shard, or its record, that was changed is made again.
+        ({}, "model/model-00002*"),
+        ({}, "state/model-00002*"),
+    ],
+    ids=str,
+)
+def test_an_interrupted_run_continues(
+    model, pairs, tmp_path, capsys, monkeypatch, options, damaged
 ):
-    assert main(arguments(model, pairs, tmp_path / "whole")) == 0
-    argv = arguments(model, pairs, tmp_path / "out")
-    for part in ("model/model-00002*", "state/model-00002*"):
-        interrupt(monkeypatch, argv, 4)
-        (file,) = tmp_path.glob(f".out.partial/*/{part}")
+    argv = prune_command(model, tmp_path / "out", pairs, **options)
+    interrupt(monkeypatch, argv, 3)
+    assert not (tmp_path / "out").exists()
+    if damaged:
+        (file,) = tmp_path.glob(f".out.partial/*/{damaged}")
         flip(file)
-        capsys.readouterr()
-        assert main(argv) == 0
-        assert "continuing: 1 of 4 shards" in capsys.readouterr().err
-        assert contents(tmp_path / "out") == contents(tmp_path / "whole")
-        shutil.rmtree(tmp_path / "out")
+    capsys.readouterr()
+    assert main(argv) == 0
+    text = capsys.readouterr().err
+    assert f"continuing: {1 if damaged else 2} of 4 shards" in text
+    assert ("block 1/3" in text) == bool(damaged)
+    assert main(prune_command(model, tmp_path / "whole", pairs, **options)) == 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
 def test_other_inputs_do_not_continue_and_clear_the_remains(
     model, pairs, tmp_path, capsys, monkeypatch
 ):
-    interrupt(monkeypatch, arguments(model, pairs, tmp_path / "out"), 3)
+    interrupt(monkeypatch, prune_command(model, tmp_path / "out", pairs), 3)
     capsys.readouterr()
-    assert main(arguments(model, pairs, tmp_path / "out", damping=0.02)) == 0
+    assert main(prune_command(model, tmp_path / "out", pairs, damping=0.02)) == 0
     assert "continuing" not in capsys.readouterr().err
     assert not list(tmp_path.glob(".*"))
 
 
 def test_bias_weight_zero_is_sparsegpt_bit_for_bit(model, pairs, tmp_path):
     def weights(name, **options):
-        assert main(arguments(model, pairs, tmp_path / name, alignment="pad", **options)) == 0
+        assert main(prune_command(model, tmp_path / name, pairs, alignment="pad", **options)) == 0
         return {k: v for k, v in contents(tmp_path / name).items() if k.endswith("safetensors")}
 
     plain = weights("sp", method="sparsegpt")
     for scaling in ("equation", "released-2025", "released-2026"):
-        assert weights(scaling, **{"bias-weight": 0, "bias-scaling": scaling}) == plain
+        assert weights(scaling, bias_weight=0, bias_scaling=scaling) == plain
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
@@ -234,12 +221,25 @@ def test_dtype_and_sharding_of_the_base_are_read(dtype, pairs, tmp_path):
     """Several shards with an index; the result has the base's dtype."""
     base = save_model(tmp_path / "base", "qwen2", dtype=dtype, max_shard_size="20KB")
     assert (base / "model.safetensors.index.json").is_file()
-    assert main(arguments(base, pairs, tmp_path / "out")) == 0
+    assert main(prune_command(base, tmp_path / "out", pairs)) == 0
     check = ["check", "--model", str(tmp_path / "out"), "--base", str(base)]
     assert main([*check, "--out", str(tmp_path / "check.json")]) == 0
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     assert loaded.dtype == dtype
     assert json.loads((tmp_path / "check.json").read_text())["sparsity"] >= 0.5
+
+
+def test_a_refitted_run_is_recorded_and_checked(model, pairs, tmp_path):
+    """Of magnitude, which then needs calibration text."""
+    argv = prune_command(model, tmp_path / "out", method="magnitude", refit_steps=10)
+    assert main(argv) == 2  # no text
+    assert main([*argv, "--pairs", str(pairs)]) == 0
+    rows = list(csv.DictReader((tmp_path / "out" / "layers.csv").open()))
+    assert len(rows) == 21
+    for row in rows:
+        assert float(row["loss_after"]) < float(row["loss_before"])
+    check = ["check", "--model", str(tmp_path / "out"), "--base", str(model)]
+    assert main([*check, "--out", str(tmp_path / "check.json")]) == 0
 
 
 # --- check ----------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def test_dtype_and_sharding_of_the_base_are_read(dtype, pairs, tmp_path):
 def checkpoint(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("checked")
     pairs = write_rows(folder / "pairs.jsonl", random_pairs(12))
-    assert main(arguments(model, pairs, folder / "out")) == 0
+    assert main(prune_command(model, folder / "out", pairs)) == 0
     return folder / "out"
 
 
@@ -305,19 +305,19 @@ def test_manifest_and_layers(checkpoint):
 
 def test_prune_checks_its_result_where_asked(base, pairs, tmp_path, capsys, monkeypatch):
     out, report = tmp_path / "out", tmp_path / "report.json"
-    inside = arguments(base, pairs, out, check=out / "report.json")
+    inside = prune_command(base, out, pairs, check=out / "report.json")
     fails(capsys, tmp_path, inside, "--check", "report.json")
     report.write_text("[1]")
-    fails(capsys, tmp_path, arguments(base, pairs, out, check=report), "--check", "report.json")
+    fails(capsys, tmp_path, prune_command(base, out, pairs, check=report), "--check", "report.json")
     assert report.read_text() == "[1]"
     report.unlink()
     # Killed while it checks: no block is pruned again.
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(check, "check_model", Mock(side_effect=KeyboardInterrupt))
-        main(arguments(base, pairs, out, check=report))
+        main(prune_command(base, out, pairs, check=report))
     assert not out.exists()
     capsys.readouterr()
-    assert main(arguments(base, pairs, out, check=report)) == 0
+    assert main(prune_command(base, out, pairs, check=report)) == 0
     said = capsys.readouterr().err
     assert "continuing: 4 of 4 shards are finished" in said
     assert "block 3/3" not in said

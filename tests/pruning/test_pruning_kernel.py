@@ -14,8 +14,8 @@ import pytest
 import reference
 import torch
 
+from evenprune.config.facts import REGIMES
 from evenprune.methods import find, solver
-from evenprune.methods.masks import REGIMES
 from evenprune.methods.options import Options
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -66,7 +66,7 @@ def both(monkeypatch, weights, h, regime, block_size):
     for form in ("plain", "triton"):
         monkeypatch.setenv(solver.COLUMN_LOOP, form)
         options = Options("sparsegpt", regime.slug, block_size=block_size)
-        pairs = find("sparsegpt").prune(weights, [h], regime, options, ["layer"])
+        pairs = find("sparsegpt").prune(weights, h, regime, options, ["layer"])
         results.append([(pruned.cpu(), report) for pruned, report in pairs])
     return results
 

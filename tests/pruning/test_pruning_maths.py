@@ -1,4 +1,4 @@
-"""Properties of the pure parts: masks, factor, column loop, Hessian sums."""
+"""Properties of the pure parts: masks, factor, column loop, Hessian sums, refitting."""
 
 import numpy as np
 import pytest
@@ -8,12 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune.blocks.packing import Plan
+from evenprune.config.facts import REGIMES
 from evenprune.io.errors import UserError
 from evenprune.methods import find
 from evenprune.methods.factor import NotPositiveDefinite, inverse_factor
-from evenprune.methods.hessian import Differences, Gram, SquareNorms
-from evenprune.methods.masks import REGIMES, group_mask, smallest, smallest_per_row
+from evenprune.methods.hessian import Gram, SquareNorms
+from evenprune.methods.masks import group_mask, smallest, smallest_per_row, zeros_of
+from evenprune.methods.metric import InputMetric
 from evenprune.methods.options import PRUNING_METHODS, Options
+from evenprune.methods.refit import refit, row_losses
 
 regimes = st.sampled_from(list(REGIMES.values()))
 seeds = st.integers(0, 2**31)
@@ -34,16 +37,16 @@ def hessian(seed, width, tokens=None):
     return x @ x.T
 
 
-def prune_all(method, weights, h, regime, block_size=128):
+def prune_all(method, weights, h, regime, **options):
     """Return (pruned, report) of matrices with one input, whose H a method may see all of."""
-    options = Options(method, regime.slug, block_size=block_size, erase_modules=("layer",))
-    made = {Gram: h.clone(), SquareNorms: h.diagonal(), Differences: 0.1 * h}
-    statistics = [made[kind] for kind in find(method).statistics(options, ["layer"])]
-    return find(method).prune(weights, statistics, regime, options, ["layer"] * len(weights))
+    options = Options(method, regime.slug, **options)
+    made = {Gram: h, SquareNorms: h.diagonal(), None: None}
+    total = made[find(method).summed(options)]
+    return find(method).prune(weights, total, regime, options, ["layer"] * len(weights))
 
 
-def prune(method, weight, h, regime, block_size=128):
-    return prune_all(method, [weight], h, regime, block_size)[0][0]
+def prune(method, weight, h, regime, **options):
+    return prune_all(method, [weight], h, regime, **options)[0][0]
 
 
 # --- masks ---------------------------------------------------------------------------------
@@ -60,14 +63,9 @@ def test_selection_equals_a_stable_sort(seed, rows, columns, data):
     per_row = data.draw(st.integers(0, columns))
     expected = np.stack([reference.choose(row, per_row) for row in scores.numpy()])
     assert (smallest_per_row(scores, per_row).numpy() == expected).all()
-
-
-@quick
-@given(seeds, st.integers(1, 5), st.integers(1, 5), st.sampled_from(STRUCTURED))
-def test_group_mask_equals_the_reference(seed, rows, groups, slug):
-    scores = matrix(seed, rows, 4 * groups, levels=3).abs()
-    expected = reference.grouped(scores.numpy(), REGIMES[slug].zeros)
-    assert (group_mask(scores, REGIMES[slug]).numpy() == expected).all()
+    regime, scores = REGIMES[data.draw(st.sampled_from(STRUCTURED))], scores.repeat(1, 4)
+    expected = reference.grouped(scores.numpy(), regime.zeros)
+    assert (group_mask(scores, regime).numpy() == expected).all()
 
 
 # --- whole matrices -------------------------------------------------------------------------
@@ -77,7 +75,9 @@ def test_group_mask_equals_the_reference(seed, rows, groups, slug):
 @given(seeds, st.sampled_from(PRUNING_METHODS), regimes, st.integers(1, 6), st.integers(1, 5))
 def test_counts_are_exact_and_zeros_are_positive(seed, method, regime, rows, groups):
     width = 4 * groups
-    pruned = prune(method, matrix(seed, rows, width), hessian(seed + 1, width), regime, 8)
+    pruned = prune(
+        method, matrix(seed, rows, width), hessian(seed + 1, width), regime, block_size=8
+    )
     zero = pruned == 0
     assert not (zero & pruned.signbit()).any()
     options = Options(method, regime.slug, block_size=8)
@@ -85,11 +85,11 @@ def test_counts_are_exact_and_zeros_are_positive(seed, method, regime, rows, gro
     if regime.structured:
         assert (zero.reshape(rows, -1, regime.of).sum(dim=2) == regime.zeros).all()
     elif method == "wanda":
-        assert (zero.sum(dim=1) == regime.count(width)).all()
+        assert (zero.sum(dim=1) == zeros_of(regime, width)).all()
     elif method != "magnitude":
         for start in range(0, width, 8):
             part = zero[:, start : start + 8]
-            assert part.sum() == regime.count(part.numel())
+            assert part.sum() == zeros_of(regime, part.numel())
 
 
 @quick
@@ -106,7 +106,7 @@ def test_kept_weights_are_unchanged_without_an_update(seed, method, regime):
 def test_column_loop_over_several_blocks_equals_the_reference(regime, width, block_size):
     """Rows of two stacked matrices, a last block that is shorter than the others."""
     weight, h = matrix(1, 40, width), hessian(2, width)
-    stacked = prune_all("sparsegpt", [weight[:24], weight[24:]], h, regime, block_size)
+    stacked = prune_all("sparsegpt", [weight[:24], weight[24:]], h, regime, block_size=block_size)
     for part, (pruned, report) in zip((weight[:24], weight[24:]), stacked, strict=True):
         expected = reference.prune(
             part.double().numpy(), h.double().numpy(), "sparsegpt", regime.slug, block=block_size
@@ -139,37 +139,21 @@ def test_kept_weights_that_round_to_zero_leave_no_negative_zero():
 # --- factor ---------------------------------------------------------------------------------
 
 
-@quick
-@given(seeds, st.integers(1, 30))
-def test_factor_inverts_the_damped_hessian(seed, width):
-    h = hessian(seed, width)
+@pytest.mark.parametrize("width", [1, 2, 7, 128, 129, 300, 515])
+@pytest.mark.parametrize("decades", [0, 6])
+def test_a_factor_by_halves_is_near_that_of_float64(width, decades):
+    x = matrix(width, 2 * width, width) * torch.logspace(0, -decades / 2, width)
+    h = x.T @ x
     before = h.clone()
     factor = inverse_factor(h, 0.01)
     assert torch.equal(h, before)
-    assert torch.equal(factor.upper, factor.upper.triu())
-    damped = h.double() + 0.01 * h.diagonal().mean() * torch.eye(width)
-    upper = factor.upper.double()
-    torch.testing.assert_close(
-        upper.T @ upper @ damped, torch.eye(width).double(), atol=1e-3, rtol=0
-    )
-    assert factor.damping == 0.01
-    assert factor.precision == "float32"
-    assert 1 <= factor.condition <= float(torch.linalg.cond(damped)) * 1.01
-
-
-@pytest.mark.parametrize("width", [128, 129, 300, 515])
-@pytest.mark.parametrize("decades", [0, 6])
-def test_a_factor_by_halves_is_near_that_of_float64(width, decades):
-    generator = torch.Generator().manual_seed(width)
-    scales = torch.logspace(0, -decades / 2, width)
-    x = torch.randn(2 * width, width, generator=generator) * scales
-    h = x.T @ x
-    upper = inverse_factor(h, 0.01).upper
     damped = h.double() + 0.01 * h.double().diagonal().mean() * torch.eye(width)
     lower = torch.linalg.cholesky(damped.flip(0, 1))
     expected = torch.linalg.inv(lower).flip(0, 1)
-    assert torch.equal(upper, upper.triu())
-    assert float((upper - expected).norm() / expected.norm()) < 1e-4
+    assert torch.equal(factor.upper, factor.upper.triu())
+    assert float((factor.upper - expected).norm() / expected.norm()) < 1e-4
+    assert (factor.damping, factor.precision) == (0.01, "float32")
+    assert 1 <= factor.condition <= float(torch.linalg.cond(damped)) * 1.01
 
 
 @pytest.mark.parametrize("place", [0, 130, 299])
@@ -212,3 +196,85 @@ def test_gram_spans_several_panels():
     result = total.result()
     torch.testing.assert_close(result, x.T @ x, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(result, result.T)
+
+
+# --- refitting ------------------------------------------------------------------------------
+
+
+def problem(seed, rows=5, width=16, dtype=torch.float64):
+    """V on a 2:4 mask, W*, H' with correlated inputs of unequal size, and what is kept."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(width, 3 * width, generator=generator, dtype=torch.float64)
+    x = torch.randn(width, width, generator=generator, dtype=torch.float64) @ x
+    x *= torch.logspace(-1, 1, width, dtype=torch.float64).unsqueeze(1)
+    h = x @ x.T
+    h += 0.01 * h.diagonal().mean() * torch.eye(width, dtype=torch.float64)
+    goal = torch.randn(rows, width, generator=generator, dtype=torch.float64)
+    kept = ~group_mask(goal.abs(), REGIMES["2of4"])
+    weight = torch.where(kept, goal, 0.0)
+    return [part.to(dtype) for part in (weight, goal, h)] + [kept]
+
+
+def losses(weight, goal, h):
+    return np.array([float(e @ h @ e) for e in (weight - goal).double()])
+
+
+def least_squares(goal, h, kept):
+    """The best V on the mask, row by row: ``V_K = W*_K + W*_P H_PK H_KK⁻¹``."""
+    best = torch.zeros_like(goal)
+    for row, mask in enumerate(kept):
+        k, p = mask.nonzero().flatten(), (~mask).nonzero().flatten()
+        right = h[k][:, k] @ goal[row, k] + h[k][:, p] @ goal[row, p]
+        best[row, k] = torch.linalg.solve(h[k][:, k], right)
+    return best
+
+
+@quick
+@given(seeds)
+def test_refit_reaches_the_least_squares_solution_on_the_mask(seed):
+    weight, goal, h, kept = problem(seed)
+    best = least_squares(goal, h, kept)
+    found = refit(weight, goal, h, kept, 60)
+    assert (found[~kept] == 0).all()
+    np.testing.assert_allclose(losses(found, goal, h), losses(best, goal, h), rtol=1e-6)
+    torch.testing.assert_close(found, best, rtol=1e-3, atol=1e-4)
+
+
+@quick
+@given(seeds, st.integers(1, 20))
+def test_no_step_raises_the_loss(seed, steps):
+    weight, goal, h, kept = problem(seed)
+    one, two = (losses(refit(weight, goal, h, kept, n), goal, h) for n in (steps - 1, steps))
+    assert (two <= one * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("regime", REGIMES.values(), ids=REGIMES)
+@pytest.mark.parametrize("method", PRUNING_METHODS)
+def test_every_method_is_improved_and_keeps_its_pattern(method, regime, dtype):
+    _, goal, h, _ = problem(5, rows=8, width=32, dtype=torch.float32)
+    h[3], h[:, 3] = 0.0, 0.0  # a dead column
+    weight = goal.to(dtype)
+    (plain, _), (pruned, report) = (
+        prune_all(method, [weight], h, regime, refit_steps=steps)[0] for steps in (1, 15)
+    )
+    assert pruned.dtype == dtype
+    zero = pruned == 0
+    assert not (zero & pruned.signbit()).any()
+    assert torch.equal(zero, plain == 0)
+    assert report.loss_after < report.loss_before
+
+
+def test_the_losses_are_of_what_is_stored():
+    """In bfloat16: of the rounded weights, and no row is worse than before."""
+    _, goal, h, _ = problem(6, rows=8, width=32, dtype=torch.float32)
+    weight = goal.bfloat16()
+    (plain, _), (pruned, report) = (
+        prune_all("sparsegpt", [weight], h, REGIMES["2of4"], refit_steps=steps)[0]
+        for steps in (0, 20)
+    )
+    damped = InputMetric(h, 0.01, "layer").damped()
+    before, after = (row_losses(one.float(), weight.float(), damped) for one in (plain, pruned))
+    assert (after <= before).all()
+    assert report.loss_before == pytest.approx(float(before.sum()), rel=1e-5)
+    assert report.loss_after == pytest.approx(float(after.sum()), rel=1e-5)

@@ -13,8 +13,8 @@ from transformers import AutoTokenizer
 
 from evenprune.blocks.base_model import BaseModel
 from evenprune.blocks.packing import Text
+from evenprune.config.facts import REGIMES
 from evenprune.data.calibration import tokenize_pairs
-from evenprune.methods.masks import REGIMES
 from evenprune.methods.options import Options
 from evenprune.pruning.engine import prune_model
 
@@ -70,100 +70,58 @@ def test_engine_agrees_with_the_reference(case, tmp_path, method, regime):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("case", ["llama"], indirect=True)
-def test_released_code_scaling_agrees_with_a_naive_running_mean(case, tmp_path):
-    folder, text = case
-    text = Text(text.pairs)
-    options = Options("debias-sparsegpt", "2of4", bias_weight=0.1, bias_scaling="released-2025")
-    prune_model(folder, options, text, tmp_path / "out")
-    matches = [pair.matches for pair in text.pairs.pairs]
-
-    def hessian(pairs, _texts):
-        return reference.released_code_hessian(pairs, matches, 0.1)
-
-    def without_ramp(pairs, _texts):
-        """The same sum of weights, the same for all pairs."""
-        mean = 0.1 * (len(pairs) + 1) / 2
-        return reference.hessian(pairs, [], matches, [mean] * len(pairs))
-
-    compare(folder, tmp_path / "out", text, "debias-sparsegpt", "2of4", hessian)
-    with pytest.raises(AssertionError):
-        compare(folder, tmp_path / "out", text, "debias-sparsegpt", "2of4", without_ramp)
-
-
-def test_the_released_code_of_2026_agrees_with_a_naive_running_mean(tmp_path):
-    """Sentences padded in pairs and cut, pads in every sum, texts behind the pairs."""
-    folder = save_model(tmp_path / "base", "llama", seed=5)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    rows = random_pairs(30, seed=7, equal=False)
-    cut = 9
-    text = Text(
-        tokenize_pairs(rows, tokenizer, "pad", cut),
-        [(f"text-{k}", tokenizer(text)["input_ids"]) for k, text in enumerate(TEXTS)],
+def same(weight):
+    """Return the Hessian with one bias weight for all pairs."""
+    return lambda pairs, texts, matches: reference.hessian(
+        pairs, texts, matches, [weight] * len(matches)
     )
-    lengths = {len(ids) for pair in text.pairs.pairs for ids in (pair.ids0, pair.ids1)}
-    assert max(lengths) == cut
-    assert any(tokenizer.pad_token_id in (*p.ids0, *p.ids1) for p in text.pairs.pairs)
-    options = Options(
-        "debias-sparsegpt", "2of4", bias_weight=6.0, bias_scaling="released-2026", alignment="pad"
-    )
-    prune_model(folder, options, text, tmp_path / "out")
 
-    def against(alpha):
-        compare(
-            folder, tmp_path / "out", text, "debias-sparsegpt", "2of4",
-            lambda pairs, texts: reference.released_2026_hessian(pairs, texts, alpha),
-        )  # fmt: skip
 
-    against(6.0)
-    with pytest.raises(AssertionError):  # without the half
-        against(12.0)
+def of_2026(alpha):
+    return lambda pairs, texts, _: reference.released_2026_hessian(pairs, texts, alpha)
 
 
 @pytest.mark.parametrize(
-    ("case", "last", "regime", "solver"),
+    ("alignment", "given", "cut", "hessian", "wrong"),
     [
-        ("llama", "down_proj", "dense", "sparsegpt"),
-        ("llama", "down_proj", "2of4", "wanda"),
-        ("gpt_neox", "dense_4h_to_h", "2of4", "sparsegpt"),
-        ("gpt2", "c_proj", "2of4", "sparsegpt"),
+        ("suffix", {"bias_weight": 3.0}, None, same(3.0), same(0.0)),
+        ("pad", {"bias_weight": 3.0}, None, same(3.0), same(0.0)),
+        # A naive running mean; wrong: the same sum of weights, the same for all pairs.
+        (
+            "equal-length", {"bias_weight": 0.1, "bias_scaling": "released-2025"}, None,
+            lambda pairs, _, matches: reference.released_code_hessian(pairs, matches, 0.1),
+            same(0.1 * 41 / 2),
+        ),
+        # Pads in every sum, texts behind the pairs; wrong: without the half.
+        (
+            "pad", {"bias_weight": 6.0, "bias_scaling": "released-2026"}, 9,
+            of_2026(6.0), of_2026(12.0),
+        ),
     ],
-    indirect=["case"],
-)
-def test_erase_agrees_with_the_reference(case, tmp_path, last, regime, solver):
-    folder, text = case
-    options = Options(
-        "debias-erase", regime, solver=solver, erase_modules=(last,),
-        erase_strength=4.0, erase_keep=0.25,
-    )  # fmt: skip
-    prune_model(folder, options, text, tmp_path / "out")
-    matches = [pair.matches for pair in text.pairs.pairs]
-    changed = 0
-    for name, weight, got, pairs, texts in linears(folder, tmp_path / "out", text):
-        if name.rpartition(".")[2] == last:
-            goal, metric = reference.erase_target(weight, pairs, texts, matches, 4.0, 0.25)
-            assert np.linalg.norm(goal - weight) > 0.01 * np.linalg.norm(weight)
-            changed += 1
-        else:
-            goal, metric = weight, reference.hessian(pairs, texts, matches, [0.0] * 40)
-        if regime != "dense":
-            goal = reference.prune(goal, metric, solver, regime)
-        assert ((got == 0) == (goal == 0)).mean() >= 0.999, name
-        assert np.linalg.norm(got - goal) <= 1e-3 * np.linalg.norm(goal), name
-    assert changed
-
-
-@pytest.mark.parametrize("alignment", ["suffix", "pad"])
-def test_alignments_agree_with_the_reference(tmp_path, alignment):
+)  # fmt: skip
+def test_alignments_and_scalings_agree_with_the_reference(
+    tmp_path, alignment, given, cut, hessian, wrong
+):
     folder = save_model(tmp_path / "base", "llama", seed=4)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    rows = random_pairs(40, seed=6, equal=False)
-    text = Text(tokenize_pairs(rows, tokenizer, alignment))
+    rows = random_pairs(40, seed=6, equal=alignment == "equal-length")
+    texts = [(text, tokenizer(text)["input_ids"]) for text in TEXTS] if cut else []
+    text = Text(tokenize_pairs(rows, tokenizer, alignment, cut), texts)
     assert text.pairs.dropped == 0
-    options = Options("debias-sparsegpt", "u50", bias_weight=3.0, alignment=alignment)
+    lengths = {len(ids) for pair in text.kept for ids in (pair.ids0, pair.ids1)}
+    assert cut in (None, max(lengths))
+    padded = any(tokenizer.pad_token_id in (*pair.ids0, *pair.ids1) for pair in text.kept)
+    assert padded == (alignment == "pad")
+    options = Options("debias-sparsegpt", "2of4", alignment=alignment, **given)
     prune_model(folder, options, text, tmp_path / "out")
-    matches = [pair.matches for pair in text.pairs.pairs]
-    compare(
-        folder, tmp_path / "out", text, "debias-sparsegpt", "u50",
-        lambda pairs, texts: reference.hessian(pairs, texts, matches, [3.0] * len(matches)),
-    )  # fmt: skip
+    matches = [pair.matches for pair in text.kept]
+
+    def against(total):
+        compare(
+            folder, tmp_path / "out", text, "debias-sparsegpt", "2of4",
+            lambda pairs, texts: total(pairs, texts, matches),
+        )  # fmt: skip
+
+    against(hessian)
+    with pytest.raises(AssertionError):
+        against(wrong)

@@ -13,9 +13,9 @@ from evenprune.blocks.base_model import BaseModel
 from evenprune.blocks.block_recorder import Form
 from evenprune.blocks.forward import advance, record_inputs
 from evenprune.blocks.packing import Text, pack_pairs
+from evenprune.config.facts import regime_facts
 from evenprune.data.calibration import tokenize_pairs
 from evenprune.data.readers.stereoset import read_stereoset
-from evenprune.methods.masks import regime_of
 from evenprune.methods.options import Options
 from evenprune.pruning.engine import prune_model
 
@@ -48,7 +48,7 @@ def test_packed_rows_have_the_activations_of_single_sentences():
     """50 pairs, all 30 blocks: each token's activations as in its sentence alone, to 1e-4."""
     folder = smollm2_folder()
     pairs = real_pairs(folder, 50).pairs
-    base = BaseModel(folder, regime_of("2of4"), "cpu")
+    base = BaseModel(folder, regime_facts("2of4"), "cpu")
     base.forward_dtype = torch.float32
     ids = [token for pair in pairs for token in (*pair.ids0, *pair.ids1)]
     base.load_outside(torch.tensor(ids))

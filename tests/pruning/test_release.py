@@ -50,23 +50,23 @@ def calls(line):
     return {(row["sentences"], row["tokens"]): row["calls"] for row in line["batches"]}
 
 
-def test_stereoset_never_adds_its_term(release):
-    """One sentence a batch, so that the condition of the term is never met, whatever α."""
-    lines = [release("stereoset", "--alpha", alpha) for alpha in ("0", "1", "1000")]
+@pytest.mark.parametrize(
+    ("batch", "alphas", "terms"),
+    [
+        # One sentence a batch, so that the condition of the term is never met, whatever α.
+        (1, ("0", "1", "1000"), (0, 0, 0)),
+        # The control: the same run, but for a batch size that is set by hand.
+        (2, ("0", "1"), (0, PAIRS * BLOCKS * LINEARS)),
+    ],
+)
+def test_stereoset_adds_its_term_in_batches_of_two_alone(release, batch, alphas, terms):
+    words = ["--batch", "2"] if batch == 2 else []
+    lines = [release("stereoset", *words, "--alpha", alpha) for alpha in alphas]
+    assert tuple(line["terms"] for line in lines) == terms
     for line in lines:
-        assert calls(line) == {(1, 100): 2 * PAIRS * BLOCKS * LINEARS}
-        assert line["terms"] == 0
+        assert calls(line) == {(batch, 100): 2 * PAIRS * BLOCKS * LINEARS // batch}
         assert line["sparsity"] == 0.5
-    assert len({line["sha256"] for line in lines}) == 1
-
-
-def test_a_batch_of_two_adds_the_term_of_every_pair(release):
-    """The control: the same run, but for a batch size that is set by hand."""
-    lines = [release("stereoset", "--batch", "2", "--alpha", alpha) for alpha in ("0", "1")]
-    assert [line["terms"] for line in lines] == [0, PAIRS * BLOCKS * LINEARS]
-    for line in lines:
-        assert calls(line) == {(2, 100): PAIRS * BLOCKS * LINEARS}
-    assert lines[0]["sha256"] != lines[1]["sha256"]
+    assert len({line["sha256"] for line in lines}) == len(set(terms))
 
 
 def test_mixed_adds_the_term_of_pairs_and_not_of_texts(release):

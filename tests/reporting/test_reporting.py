@@ -161,7 +161,7 @@ def test_bold_is_a_dagger_or_the_lowest_dto_and_the_dagger_the_test(world):
              "BBQ": "bbq", "CP": "crows_pairs"}  # fmt: skip
     assert [line[0] for line in lines] == [
         "World-Llama", "+ Magnitude", "+ Wanda", "+ SparseGPT", "+ **Debias-SparseGPT**",
-        "+ Debias-Erase", "+ Debias-LoRA",
+        "+ Debias-LoRA",
     ]  # fmt: skip
     ours = 4  # Debias-SparseGPT, behind SparseGPT
     for column, name in enumerate(names[1:], 1):

@@ -21,8 +21,8 @@ VARIANTS = {
     "ds.refit": MethodVariant(method="debias-sparsegpt", refit_steps=5),
     "ds.b2": MethodVariant(method="debias-sparsegpt", bias_weight=2.0),
     "ds.damped": MethodVariant(method="debias-sparsegpt", damping=0.1),
-    "erase.wanda": MethodVariant(method="debias-erase", solver="wanda"),
-    "erase.magnitude": MethodVariant(method="debias-erase", solver="magnitude"),
+    "lora.wanda": MethodVariant(method="debias-lora", solver="wanda"),
+    "lora.magnitude": MethodVariant(method="debias-lora", solver="magnitude"),
 }
 
 
@@ -48,12 +48,12 @@ BASES = [
 
 
 def test_each_method_has_its_counterpart(config):
-    debiased = ["debias-sparsegpt", "debias-erase", "debias-lora", "lora.x2", "ds.b2"]
+    debiased = ["debias-sparsegpt", "debias-lora", "lora.x2", "ds.b2"]
     found = baselines(config, *BASES, *map(point, [*debiased, *VARIANTS]))
     assert {name: found[name].method for name in debiased} == dict.fromkeys(debiased, "sparsegpt")
     assert found["ds.refit"] == point("sg.refit")
-    assert found["erase.wanda"] == point("wanda")
-    assert found["erase.magnitude"] == point("magnitude", calibration="none")
+    assert found["lora.wanda"] == point("wanda")
+    assert found["lora.magnitude"] == point("magnitude", calibration="none")
     # No SparseGPT has that damping; nothing is compared with itself or the other way round.
     assert not {"ds.damped", "sparsegpt", "sg.refit", "wanda", "magnitude", "dense"} & set(found)
 
@@ -62,13 +62,13 @@ def test_seed_regime_and_calibration_are_the_same(config):
     for other in (
         point("sparsegpt", seed=1), point("sparsegpt", "2of4"), point("sparsegpt", calibration="cp")
     ):  # fmt: skip
-        assert baselines(config, other, point("debias-erase")) == {}
+        assert baselines(config, other, point("debias-lora")) == {}
     assert baselines(config, point("sparsegpt"), point("ds.refit")) == {}
 
 
 def test_a_shifted_dense_model_is_compared_with_the_dense_one(config):
-    found = baselines(config, *BASES, point("debias-erase", "dense"))
-    assert found["debias-erase"] == point("dense", "dense", "none")
+    found = baselines(config, *BASES, point("debias-lora", "dense"))
+    assert found["debias-lora"] == point("dense", "dense", "none")
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_p_and_interval_are_corrected_over_the_same_family(run):
         if row["p_holm"]:
             names = ("against", "method", "regime", "calibration", "seed")
             families.setdefault(tuple(row[name] for name in names), []).append(row)
-    debiasing = {"debias-sparsegpt", "debias-erase", "debias-lora"}
+    debiasing = {"debias-sparsegpt", "debias-lora"}
     pruned = debiasing | {"magnitude", "wanda", "sparsegpt"}
     for against, methods in (("method", debiasing), ("dense", pruned)):
         bases = {

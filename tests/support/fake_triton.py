@@ -13,15 +13,15 @@ import pytest
 import torch
 from fake_gpu import FakeGpuTensor
 
+from evenprune.config.facts import RegimeFacts
 from evenprune.methods import plain_loop
-from evenprune.methods.masks import Regime
 
 KERNEL = "evenprune.methods.kernel"
 
 
 def columns(block, factor, inverse, mask, error, *sizes, ZEROS, OF, **tile):
     """Do what ``methods.kernel._columns`` does to values on the CPU."""
-    regime = Regime("", ZEROS, OF, ZEROS > 0)
+    regime = RegimeFacts("", ZEROS, OF, ZEROS > 0)
     plain_loop.prune_block(block, factor, inverse, regime, mask.clone(), error)
 
 

@@ -1,5 +1,6 @@
 """Small random models of each architecture, with the quirks of the real ones, and random text."""
 
+import itertools
 import json
 import random
 from dataclasses import dataclass, field
@@ -171,3 +172,11 @@ def write_rows(path: Path, rows) -> Path:
     """Write JSON lines."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+def prune_command(base, out, pairs=None, **options) -> list[str]:
+    """Return the words of ``prune``, by default of debias-sparsegpt, 2of4, on the CPU."""
+    options = {"method": "debias-sparsegpt", "regime": "2of4", "device": "cpu"} | options
+    options |= {} if pairs is None else {"pairs": pairs}
+    flags = ((f"--{key.replace('_', '-')}", str(value)) for key, value in options.items())
+    return ["prune", "--model", str(base), "--out", str(out), *itertools.chain(*flags)]

@@ -78,16 +78,6 @@ def released_2026_hessian(pairs, texts, alpha):
     return total
 
 
-def erase_target(weight, pairs, texts, matches, strength, keep, damping=0.01):
-    """Return W* and H' without damping of debias-erase, by explicit sums and inverse."""
-    h = hessian(pairs, texts, matches, [0.0] * len(pairs))
-    d = hessian(pairs, [], matches, [0.5] * len(pairs))
-    d = d - hessian(pairs, [], matches, [0.0] * len(pairs))
-    metric = h + strength * d
-    damped = metric + damping * np.mean(np.diag(metric)) * np.eye(len(h))
-    return weight - strength * (1 - keep) * weight @ d @ np.linalg.inv(damped), metric
-
-
 def choose(scores, count):
     """Return a mask of the ``count`` smallest scores of a flat array, ties by position."""
     mask = np.zeros(scores.size, dtype=bool)

@@ -118,13 +118,7 @@ def form_of(output: Any, hidden: Tensor) -> Form:
     return form
 
 
-@dataclass
-class Call:
-    """The hidden states in front of one block and the further arguments it is given."""
-
-    hidden: Tensor
-    args: tuple
-    kwargs: dict
+Call = tuple[tuple, dict]  # the arguments of a block behind the hidden states
 
 
 @dataclass
@@ -132,13 +126,15 @@ class Tape:
     """Records the calls of all blocks in one forward pass of the model, in order.
 
     form: what a stand-in returns. last: number of the block at which the pass ends. alter: what
-    is done to the hidden states on their way through a stand-in.
+    is done to the hidden states on their way through a stand-in. first: the hidden states in front
+    of the first block; calls: the further arguments of each.
     """
 
     form: Form
     last: int
     alter: Callable[[Tensor], Tensor] | None = None
     calls: list[Call] = field(default_factory=list)
+    first: Tensor | None = None
     sent: Tensor | None = None
 
     def take(self, index: int, args: tuple, kwargs: dict) -> Any:
@@ -152,7 +148,8 @@ class Tape:
             raise _objection(f"changes the hidden states in front of decoder block {index}")
         if any(isinstance(value, _Withheld) for value in _leaves([args, kwargs])):
             raise _Withheld.objection()
-        self.calls.append(Call(hidden, args, kwargs))
+        self.calls.append((args, kwargs))
+        self.first = hidden if self.first is None else self.first
         if index == self.last:
             raise Stop
         self.sent = self.alter(hidden) if self.alter else hidden
@@ -204,7 +201,7 @@ def _leaves(value: Any) -> list:
 def check_independent(calls: list[Call], others: list[Call]) -> None:
     """Raise UserError when arguments differ between passes whose blocks return other values."""
     for index, (one, two) in enumerate(zip(calls, others, strict=True)):
-        left, right = (_leaves([call.args, call.kwargs]) for call in (one, two))
+        left, right = _leaves(list(one)), _leaves(list(two))
         if len(left) != len(right) or not all(map(_same, left, right)):
             raise _objection(
                 f"hands decoder block {index} arguments that depend on the blocks before it"

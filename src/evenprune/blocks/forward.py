@@ -32,8 +32,8 @@ class Stream:
     """
 
     hidden: Tensor
-    calls: list[tuple[tuple, dict]]
-    items: list[str]
+    calls: list[Call]
+    items: Sequence[str]
     form: Form
 
     def run(self, block: nn.Module, index: int) -> Tensor:
@@ -83,29 +83,35 @@ def record_inputs(
     for batch in batches:
         streams = []
         for part, items in zip(batch.parts, batch.items, strict=True):
-            calls = record_calls(model, blocks, part, device, Tape(form, len(blocks) - 1))
-            check_finite(calls[0].hidden, items, "the embeddings")
-            streams.append(stream_of(calls, items, form))
+            streams.append(stream_of(model, blocks, part, device, form, items))
+            check_finite(streams[-1].hidden, items, "the embeddings")
         recorded.append((streams, batch.plan.to(device)))
     return Batches(recorded)
 
 
-def stream_of(calls: Sequence[Call], items: list[str], form: Form) -> Stream:
-    """Return the stream in front of the first block for one pass' recorded calls."""
-    return Stream(calls[0].hidden, [(call.args, call.kwargs) for call in calls], items, form)
+def stream_of(
+    model: PreTrainedModel,
+    blocks: nn.ModuleList,
+    part: PackedPart,
+    device: str,
+    form: Form,
+    items: Sequence[str] = (),
+) -> Stream:
+    """Return the stream in front of the first block, from one forward pass of the model."""
+    first, calls = record_calls(model, blocks, part, device, Tape(form, len(blocks) - 1))
+    return Stream(first, calls, items, form)
 
 
 @torch.no_grad()
 def record_calls(
     model: PreTrainedModel, blocks: nn.ModuleList, part: PackedPart, device: str, tape: Tape
-) -> list[Call]:
-    """Return the calls of the blocks up to ``tape.last`` in one forward pass of the model."""
-    with replaced(blocks, tape.take):
-        try:
-            model.base_model(**_arguments(model, part, device))
-        except Stop:
-            return tape.calls
-    raise Unsupported(f"{type(model).__name__} did not call its last decoder block")
+) -> tuple[Tensor, list[Call]]:
+    """Return the hidden states in front of the first block, and the calls up to ``tape.last``."""
+    with replaced(blocks, tape.take), contextlib.suppress(Stop):
+        model.base_model(**_arguments(model, part, device))
+        raise Unsupported(f"{type(model).__name__} did not call its last decoder block")
+    assert tape.first is not None
+    return tape.first, tape.calls
 
 
 def _arguments(model: PreTrainedModel, part: PackedPart, device: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ pair are in one batch, which has two parts when their lengths differ.
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ CPU_TOKENS = 512  # more falls out of the caches
 ROW = 64  # tokens of a row of several pairs; attention over more costs what sharing more saves
 SPREAD = 16  # the longest row of a batch has at most a 16th more tokens than its shortest
 
-Entry = tuple[TokenPair, float, list[tuple[int, int]]]  # a pair, its bias weight, its differences
+Entry = tuple[TokenPair, float]  # a pair, its bias weight
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,6 @@ class Text:
         return torch.tensor(ids + [k for _, text in self.texts for k in text])
 
 
-def _no_tokens() -> Tensor:
-    return torch.zeros(0, dtype=torch.int64)
-
-
 @dataclass(frozen=True)
 class Plan:
     """How the tokens of one batch enter the sums.
@@ -104,15 +100,12 @@ class Plan:
         stands, 0 for what fills a row.
     first, second: (m,) int64, tokens of the two sentences that are subtracted.
     bias: (m,) float32, the bias weight of each of these matches.
-    plus, minus: (k,) int64, tokens of the two sentences whose difference enters ``D``.
     """
 
     weights: Tensor
     first: Tensor
     second: Tensor
     bias: Tensor
-    plus: Tensor = field(default_factory=_no_tokens)
-    minus: Tensor = field(default_factory=_no_tokens)
 
     def to(self, device: str) -> "Plan":
         """Return the plan on another device."""
@@ -145,72 +138,50 @@ class Batch:
     items: list[list[str]]
 
 
-def batch_tokens(device: str) -> int:
-    """Return how many tokens a batch has at most on a device, where one row has no more."""
-    return CPU_TOKENS if device == "cpu" else TOKENS
-
-
 def pack_pairs(
     pairs: Sequence[TokenPair],
     bias: Sequence[float],
     shared_prefix: bool,
     tokens: int = TOKENS,
-    differences: bool = False,
 ) -> list[Batch]:
-    """Return batches of pairs; ``bias`` holds each pair's bias weight (0 = plain SparseGPT).
-
-    differences: whether matched tokens enter the sum of the differences. Those of the common
-    prefix do not, as they do not differ.
-    """
-    entries = [
-        (pair, weight, differing(pair) if differences else [])
-        for pair, weight in zip(pairs, bias, strict=True)
-    ]
-    group, build = (
-        (_shared_rows, _shared_batch) if shared_prefix else (_sentence_rows, _sentence_batch)
-    )
-    return [build([[entries[k] for k in row] for row in rows]) for rows in group(pairs, tokens)]
-
-
-def differing(pair: TokenPair) -> list[tuple[int, int]]:
-    """Return the matches of a pair after its common prefix."""
-    prefix = common_prefix(pair.ids0, pair.ids1)
-    return [(t0, t1) for t0, t1 in pair.matches if t0 >= prefix and t1 >= prefix]
+    """Return batches of pairs; ``bias`` holds each pair's bias weight (0 = plain SparseGPT)."""
+    entries = list(zip(pairs, bias, strict=True))
+    if shared_prefix:
+        rows_of = _shared_rows(pairs, tokens)
+        return [_shared_batch([[entries[k] for k in row] for row in rows]) for rows in rows_of]
+    lengths = [(len(pair.ids0), len(pair.ids1)) for pair in pairs]
+    return [_sentence_batch([entries[k] for k in same]) for same in _alike(lengths, tokens)]
 
 
 def pack_texts(texts: Sequence[tuple[str, Sequence[int]]], tokens: int = TOKENS) -> list[Batch]:
     """Return batches of unpaired texts ``(id, token ids)``, each one row with weight 1."""
-    buckets: dict[int, list[tuple[str, Sequence[int]]]] = defaultdict(list)
-    for text in texts:
-        buckets[len(text[1])].append(text)
     batches = []
-    for length in sorted(buckets):
-        size = max(1, tokens // length)
-        for start in range(0, len(buckets[length]), size):
-            chosen = buckets[length][start : start + size]
-            part = PackedPart(torch.tensor([list(ids) for _, ids in chosen]))
-            plan = _plan([1.0] * part.ids.numel(), [])
-            batches.append(Batch([part], plan, [[name for name, ids in chosen for _ in ids]]))
+    for same in _alike([(len(ids),) for _, ids in texts], tokens):
+        chosen = [texts[k] for k in same]
+        part = PackedPart(torch.tensor([list(ids) for _, ids in chosen]))
+        plan = _plan([1.0] * part.ids.numel(), [])
+        batches.append(Batch([part], plan, [[name for name, ids in chosen for _ in ids]]))
     return batches
 
 
-def _plan(
-    weights: list[float],
-    matches: list[tuple[int, int, float]],
-    apart: Sequence[tuple[int, int]] = (),
-) -> Plan:
+def _alike(lengths: Sequence[tuple[int, ...]], tokens: int) -> list[list[int]]:
+    """Return the numbers of items of the same lengths, at most ``tokens`` tokens together."""
+    buckets: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for number, length in enumerate(lengths):
+        buckets[length].append(number)
+    found = []
+    for length in sorted(buckets):
+        size = max(1, tokens // sum(length))
+        found += [buckets[length][k : k + size] for k in range(0, len(buckets[length]), size)]
+    return found
+
+
+def _plan(weights: list[float], matches: list[tuple[int, int, float]]) -> Plan:
     """Return the plan of a batch; matches without bias weight are plain tokens."""
     matches = [match for match in matches if match[2] > 0]
     first, second, bias = zip(*matches) if matches else ((), (), ())
-    plus, minus = zip(*apart) if apart else ((), ())
-    return Plan(
-        torch.tensor(weights, dtype=torch.float32),
-        torch.tensor(first, dtype=torch.int64),
-        torch.tensor(second, dtype=torch.int64),
-        torch.tensor(bias, dtype=torch.float32),
-        torch.tensor(plus, dtype=torch.int64),
-        torch.tensor(minus, dtype=torch.int64),
-    )
+    one, two = (torch.tensor(tokens, dtype=torch.int64) for tokens in (first, second))
+    return Plan(torch.tensor(weights), one, two, torch.tensor(bias, dtype=torch.float32))
 
 
 def _prefix(pair: TokenPair) -> tuple[int, ...]:
@@ -300,20 +271,19 @@ class _Tree:
 
 def _shared_batch(rows: Sequence[Sequence[Entry]]) -> Batch:
     trees = [_Tree() for _ in rows]
-    places = [[tree.add(pair) for pair, _, _ in row] for tree, row in zip(trees, rows, strict=True)]
+    places = [[tree.add(pair) for pair, _ in row] for tree, row in zip(trees, rows, strict=True)]
     length = max(len(tree.ids) for tree in trees)
-    matches, apart = [], []
+    matches = []
     for number, (tree, row, found) in enumerate(zip(trees, rows, places, strict=True)):
         tree.fill(length)
         start = number * length
-        for (pair, bias, differences), (one, two) in zip(row, found, strict=True):
+        for (pair, bias), (one, two) in zip(row, found, strict=True):
             prefix = len(_prefix(pair))
             matches += [
                 (start + one[t0], start + two[t1], bias)
                 for t0, t1 in pair.matches
                 if t0 >= prefix and t1 >= prefix
             ]
-            apart += [(start + one[t0], start + two[t1]) for t0, t1 in differences]
     part = PackedPart(
         torch.tensor([tree.ids for tree in trees]),
         torch.tensor([tree.positions for tree in trees]),
@@ -321,25 +291,11 @@ def _shared_batch(rows: Sequence[Sequence[Entry]]) -> Batch:
     )
     weights = [weight for tree in trees for weight in tree.weights]
     items = [item for tree in trees for item in tree.items]
-    return Batch([part], _plan(weights, matches, apart), [items])
+    return Batch([part], _plan(weights, matches), [items])
 
 
-def _sentence_rows(pairs: Sequence[TokenPair], tokens: int) -> list[list[list[int]]]:
-    """Return batches of rows of one number of a pair: pairs of the same two lengths."""
-    buckets: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for number, pair in enumerate(pairs):
-        buckets[len(pair.ids0), len(pair.ids1)].append(number)
-    batches = []
-    for lengths in sorted(buckets):
-        size = max(1, tokens // sum(lengths))
-        for start in range(0, len(buckets[lengths]), size):
-            batches.append([[number] for number in buckets[lengths][start : start + size]])
-    return batches
-
-
-def _sentence_batch(rows: Sequence[Sequence[Entry]]) -> Batch:
-    entries = [entry for row in rows for entry in row]
-    pairs = [pair for pair, _, _ in entries]
+def _sentence_batch(entries: Sequence[Entry]) -> Batch:
+    pairs = [pair for pair, _ in entries]
     one, two = len(pairs[0].ids0), len(pairs[0].ids1)
     sides = [[list(pair.ids0) for pair in pairs], [list(pair.ids1) for pair in pairs]]
     items = [[pair.id for pair in pairs for _ in range(length)] for length in (one, two)]
@@ -350,12 +306,7 @@ def _sentence_batch(rows: Sequence[Sequence[Entry]]) -> Batch:
     behind = len(pairs) * one
     matches = [
         (row * one + t0, behind + row * two + t1, bias)
-        for row, (pair, bias, _) in enumerate(entries)
+        for row, (pair, bias) in enumerate(entries)
         for t0, t1 in pair.matches
     ]
-    apart = [
-        (row * one + t0, behind + row * two + t1)
-        for row, (_, _, differences) in enumerate(entries)
-        for t0, t1 in differences
-    ]
-    return Batch(parts, _plan([1.0] * (behind + len(pairs) * two), matches, apart), items)
+    return Batch(parts, _plan([1.0] * (behind + len(pairs) * two), matches), items)

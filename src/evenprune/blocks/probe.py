@@ -25,9 +25,8 @@ TOLERANCE = 0.05  # far above the rounding of bfloat16, far below another row's 
 
 @dataclass
 class Probe:
-    """A model's form of output, and two rows of tokens in one batch and each alone."""
+    """Two rows of tokens in one batch, and each alone."""
 
-    form: Form
     together: Stream
     alone: list[Stream]
 
@@ -41,22 +40,21 @@ def probe_blocks(model: PreTrainedModel, blocks: nn.ModuleList, ids: Tensor, dev
     """
     ids = ids[:TOKENS]
     rows = torch.stack([ids, ids.roll(1)])
-    last = len(blocks) - 1
     try:
-        first = record_calls(model, blocks, PackedPart(rows), device, Tape(Form(), 0))[0]
-        if first.hidden.shape[:2] != rows.shape:
+        whole = PackedPart(rows)
+        first, ((args, kwargs),) = record_calls(model, blocks, whole, device, Tape(Form(), 0))
+        if first.shape[:2] != rows.shape:
             raise Unsupported(
                 f"{type(model).__name__}: expected hidden states (rows, tokens, width) in front of "
-                f"the first decoder block, got {tuple(first.hidden.shape)} for {len(rows)} rows of "
+                f"the first decoder block, got {tuple(first.shape)} for {len(rows)} rows of "
                 f"{len(ids)} tokens"
             )
-        form = form_of(blocks[0](first.hidden, *first.args, **first.kwargs), first.hidden)
-        calls = record_calls(model, blocks, PackedPart(rows), device, Tape(form, last))
-        altered = record_calls(model, blocks, PackedPart(rows), device, Tape(form, last, _altered))
-        check_independent(calls, altered)
+        form = form_of(blocks[0](first, *args, **kwargs), first)
+        together = stream_of(model, blocks, whole, device, form)
+        altered = Tape(form, len(blocks) - 1, lambda hidden: hidden.flip(-1) * 2 + 1)
+        check_independent(together.calls, record_calls(model, blocks, whole, device, altered)[1])
         alone = [
-            record_calls(model, blocks, PackedPart(row.unsqueeze(0)), device, Tape(form, last))
-            for row in rows
+            stream_of(model, blocks, PackedPart(row.unsqueeze(0)), device, form) for row in rows
         ]
     except (UserError, torch.OutOfMemoryError):
         raise
@@ -67,11 +65,7 @@ def probe_blocks(model: PreTrainedModel, blocks: nn.ModuleList, ids: Tensor, dev
             f"decoder block fails with {type(error).__name__}: {lines[0]}; its config.json is "
             "wrong"
         ) from error
-    return Probe(form, stream_of(calls, [], form), [stream_of(calls, [], form) for calls in alone])
-
-
-def _altered(hidden: Tensor) -> Tensor:
-    return hidden.flip(-1) * 2 + 1
+    return Probe(together, alone)
 
 
 @torch.no_grad()

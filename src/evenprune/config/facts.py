@@ -25,12 +25,10 @@ class MethodFacts:
 IMPROVEMENTS = ("refit_steps",)
 _TEXT = ("alignment", "compute_dtype")
 _HESSIAN = (*_TEXT, "block_size", "damping")
-_SHIFTING = (*_HESSIAN, *IMPROVEMENTS, "solver")
 _LORA = (
     *("lora_loss", "lora_budget", "lora_keep", "lora_blocks"),
     *("lora_steps", "lora_rate", "lora_scale"),
 )
-_ERASE = ("erase_strength", "erase_keep", "erase_modules")
 
 METHODS = {
     "dense": MethodFacts(prunes=False, calibrated=False),
@@ -40,8 +38,7 @@ METHODS = {
     "debias-sparsegpt": MethodFacts(
         options=(*_HESSIAN, *IMPROVEMENTS, "bias_weight", "bias_scaling")
     ),
-    "debias-erase": MethodFacts(options=(*_SHIFTING, *_ERASE), shifts=True),
-    "debias-lora": MethodFacts(options=(*_SHIFTING, *_LORA), shifts=True),
+    "debias-lora": MethodFacts(options=(*_HESSIAN, *IMPROVEMENTS, "solver", *_LORA), shifts=True),
 }
 PRUNING_METHODS = tuple(name for name, method in METHODS.items() if method.prunes)
 SOLVERS = ("sparsegpt", "wanda", "magnitude")

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from .facts import BIAS_SCALINGS, SOLVERS
-from .section import Module, Section
+from .section import Section
 
 # Far above what float32 (24 bits) tells apart beside the plain term, far below its overflow: the
 # Hessian is summed in float32.
@@ -36,12 +36,6 @@ class Pruning(Section):
     solver: Literal[SOLVERS] = SOLVERS[0]  # type: ignore[valid-type]
     """how to prune after a method has shifted the weights; other solvers tell the effect of the
     shift from that of pruning"""
-    erase_strength: float = Field(1.0, ge=0, le=MOST)
-    """`debias-erase`: weight λ of a pair's difference, next to a token's output"""
-    erase_keep: float = Field(0.0, ge=0)
-    """`debias-erase`: share γ of the differences to keep; above 1 they grow"""
-    erase_modules: list[Module] = Field(["o_proj", "down_proj"], min_length=1)
-    """`debias-erase`: linear layers to change, by the ends of their names"""
     lora_loss: Literal["association", "language", "none"] = "association"
     """`debias-lora`: what is trained: that a group makes no difference to which of two words
     follows; controls: `language`, the same sentences' likelihood; `none`, only what keeps

@@ -22,8 +22,6 @@ LONGEST = 200  # bytes of a name in a path; most file systems take 255
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
 # The same where a file of one's own may stand, which is given a name before (own_files.py).
 Named = Annotated[Slug, WithJsonSchema({"type": "string"})]
-# The end of a module's name, such as o_proj or attention.dense.
-Module = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.]*$", max_length=100)]
 # "auto": as the checkpoint has it.
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 # BOS at the start of every text: as the tokenizer does, always exactly one, or never one.

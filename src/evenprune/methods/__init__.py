@@ -1,7 +1,7 @@
 """The mathematics of pruning: methods, a module each, found by their names, and what they share.
 
 In come matrices that share their input and the sums over it. Out go the matrices pruned, with
-reports. Methods differ in target and metric, solvers in the choice of weights.
+reports.
 
 A method ``some-name`` is ``METHOD`` of the module ``some_name`` here, and has its facts in
 ``config/facts.py``. No torch until one is asked for.

@@ -5,42 +5,55 @@ See ``methods/adapters.py`` for the loss. The changes are merged before the bloc
 one, with the Hessians of the changed model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..blocks.base_model import BaseModel
 from ..blocks.packing import Text
-from ..io.errors import UserError
+from ..config.facts import DENSE, RegimeFacts
 from .adapters import adapt
 from .hessian import Gram
-from .method import Statistic
+from .magnitude import METHOD as MAGNITUDE
+from .method import Method
+from .metric import Group, Solved
 from .options import Options
-from .shifting import Shifting
+from .sparsegpt import METHOD as SPARSEGPT
+from .wanda import METHOD as WANDA
+
+SOLVERS: dict[str, Method] = {"sparsegpt": SPARSEGPT, "wanda": WANDA, "magnitude": MAGNITUDE}
 
 
-class DebiasLora(Shifting):
-    """Trained low-rank changes before a solver prunes."""
+class DebiasLora(Method):
+    """Trained low-rank changes; then the method that the option ``solver`` names prunes.
 
+    In the regime ``dense`` the changed weights are what is written.
+    """
+
+    statistic = Gram
     experts = False
-
-    def statistics(self, options: Options, modules: Sequence[str]) -> tuple[Statistic, ...]:
-        """Return H for the solver; nothing where nothing is pruned."""
-        return () if options.regime == "dense" else (Gram,)
-
-    def check(self, options: Options, modules: Sequence[str]) -> None:
-        """Raise UserError for padded pairs, whose padding would count as text."""
-        if options.alignment == "pad":
-            raise UserError(
-                "debias-lora compares the probabilities of sentences as they are, but alignment "
-                "is 'pad'; choose 'suffix', which keeps every pair, or 'equal-length'"
-            )
 
     def prepare(
         self, base: BaseModel, text: Text, options: Options, folder: Path
     ) -> dict[str, Any] | None:
         """Train and merge, finished work from ``folder``; return what was done."""
         return adapt(base, text.kept, [tuple(ids) for _, ids in text.texts], options, folder)
+
+    def implementation(self, device: torch.device, options: Options) -> str | None:
+        """Return the solver's form; dense, there is none."""
+        if options.regime == DENSE:
+            return None
+        return SOLVERS[options.solver].implementation(device, options)
+
+    def solve(self, group: Group, regime: RegimeFacts, options: Options) -> Solved:
+        """Prune as the solver's method does."""
+        return SOLVERS[options.solver].solve(group, regime, options)
+
+    def comparison_groups(self, shape: tuple[int, int], options: Options) -> Iterable[int]:
+        """Return those of the solver."""
+        return SOLVERS[options.solver].comparison_groups(shape, options)
 
 
 METHOD = DebiasLora()

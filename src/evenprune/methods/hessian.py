@@ -3,7 +3,6 @@
 With ``S = X0 + X1`` and ``Δ = X0 - X1`` the paper's Hessian (Eq. 4, bias weight b) is
 ``X0 X0ᵀ + X1 X1ᵀ + 2 b Δ Δᵀ = ½ S Sᵀ + (½ + 2 b) Δ Δᵀ``: it needs as many columns as plain
 SparseGPT. Tokens of a shared prefix are the same in both sentences: ``2 X Xᵀ``, and Δ = 0.
-Methods that weigh the differences by themselves take ``D = Σ Δ Δᵀ`` as a sum of its own.
 """
 
 import torch
@@ -69,14 +68,6 @@ class Gram:
             stop = start + PANEL
             self.sum[stop:, start:stop] = self.sum[start:stop, stop:].T
         return self.sum
-
-
-class Differences(Gram):
-    """Accumulates ``D = Σ Δ Δᵀ`` (d, d) in float32, Δ = X0 - X1 of matched tokens."""
-
-    def rows(self, inputs: Tensor, plan: Plan) -> Tensor:
-        """Return Δᵀ (k, d) float32 of one batch of inputs (t, d)."""
-        return inputs[plan.plus].float() - inputs[plan.minus].float()
 
 
 class SquareNorms:

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .masks import Regime
+from ..config.facts import RegimeFacts
 from .plain_loop import GROUP
 
 MAX_COLUMNS = 128  # of one launch; what a program can hold
@@ -78,24 +78,19 @@ def _columns(  # type: ignore[no-untyped-def]  # Triton reads annotations
 
 
 def prune_block(
-    block: Tensor, factor: Tensor, inverse: Tensor, regime: Regime, mask: Tensor, error: Tensor
+    block: Tensor, factor: Tensor, inverse: Tensor, regime: RegimeFacts, mask: Tensor, error: Tensor
 ) -> None:
-    """Run the column loop within one block (c, n) with its factor (c, c), all of it float32.
+    """Run the column loop within one block (c, n) with its factor (c, c).
+
+    All of it is float32, and contiguous but for the factor.
 
     Does what ``plain_loop.prune_block`` does: prunes ``block`` in place and fills ``error`` (c, n);
     inverse: (c, 1), 1 / U_jj. ``mask`` (c, n) is read for an unstructured regime and left alone
     for N:M. Up to ``MAX_COLUMNS`` columns are one launch, a wider block is several with a
     matrix product between them.
 
-    Raises ValueError for tensors of another dtype or memory order, and whatever Triton raises
-    where it cannot compile the kernel.
+    Raises whatever Triton raises where it cannot compile the kernel.
     """
-    for tensor in (block, factor, inverse, error):
-        if tensor.dtype != torch.float32 or not (tensor is factor or tensor.is_contiguous()):
-            raise ValueError(
-                "expected float32 tensors, all but the factor contiguous, got one of shape "
-                f"{tuple(tensor.shape)} with strides {tensor.stride()} in {tensor.dtype}"
-            )
     width, rows = block.shape
     for start in range(0, width, MAX_COLUMNS):
         stop = min(start + MAX_COLUMNS, width)

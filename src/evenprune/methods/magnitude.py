@@ -1,33 +1,26 @@
 """Method `magnitude`: the smallest weights by absolute value, no weight update."""
 
-from torch import Tensor
-
-from .masks import Regime, group_mask, smallest
+from ..config.facts import RegimeFacts
+from .masks import group_mask, smallest, zeros_of
 from .method import Method
+from .metric import Group, Solved
 from .options import Options
-from .target import Report, Target
-
-
-def magnitude_mask(weight: Tensor, regime: Regime) -> Tensor:
-    """Return the mask of weights to zero by ``|w|``: per N:M group, or over the whole matrix."""
-    scores = weight.abs()
-    if regime.structured:
-        return group_mask(scores, regime)
-    return smallest(scores, regime.count(scores.numel()))
 
 
 class Magnitude(Method):
-    """The loss is ``Σ w²``."""
+    """By ``|w|``, per N:M group or over the whole matrix. The loss is ``Σ w²``."""
 
-    def solve(
-        self, target: Target, regime: Regime, options: Options
-    ) -> list[tuple[Tensor, Report]]:
+    def solve(self, group: Group, regime: RegimeFacts, options: Options) -> Solved:
         """Prune each matrix on its own."""
         results = []
-        for weight in target.weights:
-            mask = magnitude_mask(weight.float(), regime)
-            loss = weight.float()[mask].square().sum()
-            results.append((weight.masked_fill(mask, 0.0), target.report(float(loss))))
+        for weight in group.weights:
+            scores = weight.float().abs()
+            if regime.structured:
+                mask = group_mask(scores, regime)
+            else:
+                mask = smallest(scores, zeros_of(regime, scores.numel()))
+            loss = scores[mask].square().sum()
+            results.append((weight.masked_fill(mask, 0.0), group.report(float(loss))))
         return results
 
 

@@ -4,31 +4,19 @@ All functions work on scores in the orientation of the weight, ``(n, d)`` with o
 output and one column per input, or in its transpose where the name says so.
 """
 
-from dataclasses import astuple, dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..config import facts
+from ..config.facts import RegimeFacts
 
 
-@dataclass(frozen=True)
-class Regime(facts.RegimeFacts):
-    """A regime with its arithmetic, which, unlike the facts, counts as code of what uses it."""
+def zeros_of(regime: RegimeFacts, size: int) -> int:
+    """Return how many of ``size`` weights go: ``floor(s * size)``, free of rounding.
 
-    def count(self, size: int) -> int:
-        """Return ``floor(s * size)`` in integers, free of rounding."""
-        return size * self.zeros // self.of
-
-
-REGIMES = {slug: Regime(*astuple(one)) for slug, one in facts.REGIMES.items()}
-
-
-def regime_of(slug: str) -> Regime:
-    """Return a regime by its name, ``dense`` too; KeyError for a name that is no regime's."""
-    one = facts.regime_facts(slug)
-    return Regime(slug, one.zeros, one.of, one.structured)
+    Unlike the facts, this counts as code of what uses it.
+    """
+    return size * regime.zeros // regime.of
 
 
 def smallest(scores: Tensor, count: int) -> Tensor:
@@ -108,7 +96,7 @@ def _smallest_with_ties(scores: Tensor, count: int) -> Tensor:
     return rank < count
 
 
-def group_mask(scores: Tensor, regime: Regime) -> Tensor:
+def group_mask(scores: Tensor, regime: RegimeFacts) -> Tensor:
     """Return the N:M mask of a score matrix ``(n, d)`` with d divisible by ``regime.of``."""
     rows, columns = scores.shape
     groups = scores.reshape(rows, columns // regime.of, regime.of).permute(2, 0, 1)

@@ -1,4 +1,4 @@
-"""What a pruning method tells the engine: its target and metric, and the solver that prunes it."""
+"""What a pruning method tells the engine: what it sums, and how it prunes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -10,13 +10,14 @@ from torch import Tensor
 
 from ..blocks.base_model import BaseModel
 from ..blocks.packing import Text
-from .hessian import Differences, Gram, SquareNorms
-from .masks import Regime
+from ..config.facts import DENSE, RegimeFacts
+from .hessian import Gram, SquareNorms
+from .masks import zeros_of
+from .metric import Group, InputMetric, Solved, stored_form
 from .options import Options
 from .refit import improve
-from .target import InputMetric, Report, Target, finished, unshifted
 
-Statistic = type[Gram] | type[Differences] | type[SquareNorms]
+Statistic = type[Gram] | type[SquareNorms]
 
 
 class Method(ABC):
@@ -29,18 +30,11 @@ class Method(ABC):
     statistic: Statistic | None = None
     experts = True  # whether it prunes matrices that only some tokens go through
 
-    def statistics(self, options: Options, modules: Sequence[str]) -> tuple[Statistic, ...]:
-        """Return what is summed for the input that ``modules`` (names in a block) share."""
-        if options.improves:
-            return (Gram,)
-        return (self.statistic,) if self.statistic else ()
-
-    def parts(self, options: Options, modules: Sequence[str]) -> list[list[str]]:
-        """Return modules of one input in parts that have one target and metric each."""
-        return [list(modules)]
-
-    def check(self, options: Options, modules: Sequence[str]) -> None:  # noqa: B027
-        """Raise UserError where the options do not fit a model's modules (full names)."""
+    def summed(self, options: Options) -> Statistic | None:
+        """Return what is summed with these options; None where nothing is needed."""
+        if options.regime == DENSE:
+            return None
+        return Gram if options.improves else self.statistic
 
     def prepare(
         self, base: BaseModel, text: Text, options: Options, folder: Path
@@ -63,53 +57,36 @@ class Method(ABC):
         """Return the bias weight of each of ``count`` pairs in file order; 0 is two texts."""
         return [0.0] * count
 
-    def differences(self, options: Options) -> bool:
-        """Return whether matched tokens enter a ``D`` of their own (``pack_pairs``)."""
-        return False
-
-    def target(
-        self,
-        matrices: Sequence[Tensor],
-        statistics: Sequence[Tensor],
-        options: Options,
-        names: Sequence[str],
-    ) -> Target:
-        """Return W* and H' for matrices (n_i, d) of any floating dtype that share their input.
-
-        statistics: the results of ``self.statistics`` for that input, which may be changed in
-        place; names: the matrices' full module names. Here W* is W and H' the first statistic.
-        """
-        metric = InputMetric(statistics[0], options.damping, names[0]) if statistics else None
-        return unshifted(matrices, metric)
-
     @abstractmethod
-    def solve(
-        self, target: Target, regime: Regime, options: Options
-    ) -> list[tuple[Tensor, Report]]:
-        """Return the target's matrices pruned, of any floating dtype, with their reports."""
+    def solve(self, group: Group, regime: RegimeFacts, options: Options) -> Solved:
+        """Return a group's matrices pruned, of any floating dtype, with their reports."""
 
     def prune(
         self,
         matrices: Sequence[Tensor],
-        statistics: Sequence[Tensor],
-        regime: Regime,
+        total: Tensor | None,
+        regime: RegimeFacts,
         options: Options,
         names: Sequence[str],
-    ) -> list[tuple[Tensor, Report]]:
+    ) -> Solved:
         """Return pruned copies of matrices that share their input, with their reports.
 
-        Arguments as for ``target``. The copies have the matrices' dtypes; zeros are +0.0. In a
-        regime without zeros they are W*.
+        matrices: (n_i, d) of any floating dtype; total: the result of ``summed`` for their input,
+        which is left as it is; names: the matrices' full module names. The copies have the
+        matrices' dtypes; zeros are +0.0. In a regime without zeros they are the matrices.
         """
-        target = self.target(matrices, statistics, options, names)
-        if not regime.zeros:
-            solved = [(weight, target.report(0.0)) for weight in target.weights]
-            return finished(solved, target, matrices)
-        solved = self.solve(target, regime, options)
-        if options.improves:
-            dtypes = [matrix.dtype for matrix in matrices]
-            solved = improve(solved, target, options, dtypes)
-        return finished(solved, target, matrices)
+        metric = None if total is None else InputMetric(total, options.damping, names[0])
+        group = Group(matrices, names, metric)
+        if regime.zeros:
+            solved = self.solve(group, regime, options)
+        else:
+            solved = [(weight, group.report(0.0)) for weight in matrices]
+        if regime.zeros and options.improves:
+            solved = improve(solved, group, options)
+        return [
+            (stored_form(weight, original.dtype), report)
+            for (weight, report), original in zip(solved, matrices, strict=True)
+        ]
 
     def comparison_groups(self, shape: tuple[int, int], options: Options) -> Iterable[int]:
         """Return how many weights of an (n, d) matrix are compared at a time, unstructured.
@@ -118,8 +95,8 @@ class Method(ABC):
         """
         return [shape[0] * shape[1]]
 
-    def least_zeros(self, shape: tuple[int, int], regime: Regime, options: Options) -> int:
+    def least_zeros(self, shape: tuple[int, int], regime: RegimeFacts, options: Options) -> int:
         """Return how many zeros a pruned (n, d) matrix has at least."""
         if regime.structured:
-            return regime.count(shape[0] * shape[1])
-        return sum(regime.count(size) for size in self.comparison_groups(shape, options))
+            return zeros_of(regime, shape[0] * shape[1])
+        return sum(zeros_of(regime, size) for size in self.comparison_groups(shape, options))

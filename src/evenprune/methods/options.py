@@ -31,7 +31,7 @@ class Options(Tokens, Pruning):
     """the method"""
     regime: Literal[(*REGIMES, DENSE)]  # type: ignore[valid-type]
     """`uN`: N per cent of all weights, `NofM`: N of M inputs of each group; `dense`: none, for a
-    method that shifts the weights"""
+    method that changes the weights"""
     packing: Literal["shared-prefix", "sentences"] = "shared-prefix"
     """how the sentences of a pair run, see docs/pruning.md"""
     seed: int = 0
@@ -57,7 +57,12 @@ class Options(Tokens, Pruning):
             shifting = ", ".join(name for name, method in METHODS.items() if method.shifts)
             raise UserError(
                 f"--regime {DENSE} takes no weights away, and {self.method} does nothing else; "
-                f"give another regime, or a method that shifts the weights ({shifting})"
+                f"give another regime, or a method that changes the weights ({shifting})"
+            )
+        if self.method == "debias-lora" and self.alignment == "pad":
+            raise UserError(
+                "debias-lora compares the probabilities of sentences as they are, but alignment "
+                "is 'pad'; choose 'suffix', which keeps every pair, or 'equal-length'"
             )
         if self.cuts_pairs and self.alignment != "pad":
             raise UserError(

@@ -6,13 +6,14 @@ On a CPU most of its time goes into calling torch, so that it calls little for a
 import torch
 from torch import Tensor
 
-from .masks import Regime, kth_smallest, smallest_of_group
+from ..config.facts import RegimeFacts
+from .masks import kth_smallest, smallest_of_group
 
 GROUP = 16  # columns between two products within a block; a multiple of every N:M group
 
 
 def prune_block(
-    block: Tensor, factor: Tensor, inverse: Tensor, regime: Regime, mask: Tensor, error: Tensor
+    block: Tensor, factor: Tensor, inverse: Tensor, regime: RegimeFacts, mask: Tensor, error: Tensor
 ) -> None:
     """Run the column loop within one block (c, n) with its factor (c, c).
 
@@ -52,8 +53,8 @@ def _prune_columns(
 
 
 def _prune_groups(
-    block: Tensor, across: Tensor, inverse: Tensor, regime: Regime, gone: Tensor, error: Tensor,
-    exact: bool,
+    block: Tensor, across: Tensor, inverse: Tensor, regime: RegimeFacts,
+    gone: Tensor, error: Tensor, exact: bool,
 ) -> None:  # fmt: skip
     """Take a block through the loop, an N:M group at once; fills ``gone``.
 

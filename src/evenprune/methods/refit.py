@@ -1,40 +1,34 @@
 """Improving what a solver has left: the kept weights on a fixed mask.
 
-A refit lowers ``tr(E H' Eᵀ)`` with ``E = V - W*``, V the pruned weights, W* the target and H' its
-damped metric. Rows are independent of each other and are taken together.
+A refit lowers ``tr(E H' Eᵀ)`` with ``E = V - W``, V the pruned weights, W the model's own and H'
+the damped metric. Rows are independent of each other and are taken together.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from ..io import onednn
+from .metric import Group, Solved, stored_form
 from .options import Options
-from .target import Report, Target, stored_form
 
 
-def improve(
-    solved: Sequence[tuple[Tensor, Report]],
-    target: Target,
-    options: Options,
-    dtypes: Sequence[torch.dtype],
-) -> list[tuple[Tensor, Report]]:
+def improve(solved: Solved, group: Group, options: Options) -> Solved:
     """Return pruned matrices (n, d) with refitted weights, and their losses.
 
     A row keeps its old weights where the new ones, rounded to the dtype that is stored, are no
     better. Weights of dead columns stay as they are.
     """
-    assert target.metric is not None
-    metric, dead = target.metric.damped(), target.metric.dead
+    assert group.metric is not None
+    metric, dead = group.metric.damped(), group.metric.dead
     results = []
-    for (weight, report), wanted, dtype in zip(solved, target.weights, dtypes, strict=True):
-        old = stored_form(weight, dtype).float()
+    for (weight, report), wanted in zip(solved, group.weights, strict=True):
+        old = stored_form(weight, wanted.dtype).float()
         goal = torch.where(dead, old, wanted.float())
         new, kept = weight.float().masked_fill(old == 0, 0.0), old != 0
         new = refit(new, goal, metric, kept, options.refit_steps)
-        new = stored_form(new, dtype).float()
+        new = stored_form(new, wanted.dtype).float()
         before, after = row_losses(old, goal, metric), row_losses(new, goal, metric)
         better = after < before
         best = torch.where(better.unsqueeze(1), new, old)
@@ -45,7 +39,7 @@ def improve(
 
 
 def row_losses(weight: Tensor, goal: Tensor, metric: Tensor) -> Tensor:
-    """Return ``(v - w*) H' (v - w*)ᵀ`` of each row, (n,) float64, from float32 products."""
+    """Return ``(v - w) H' (v - w)ᵀ`` of each row, (n,) float64, from float32 products."""
     error = weight - goal
     return (onednn.product(error, metric) * error).sum(dim=1, dtype=torch.float64)
 
@@ -53,8 +47,8 @@ def row_losses(weight: Tensor, goal: Tensor, metric: Tensor) -> Tensor:
 def refit(weight: Tensor, goal: Tensor, metric: Tensor, kept: Tensor, steps: int) -> Tensor:
     """Return V (n, d) after conjugate gradients on the kept weights of each row.
 
-    weight, goal: V and W* (n, d) of one floating dtype; metric: H' (d, d), positive definite;
-    kept: (n, d) bool, the weights that may change. The residual is ``((W* - V) H')∘kept``, the
+    weight, goal: V and W (n, d) of one floating dtype; metric: H' (d, d), positive definite;
+    kept: (n, d) bool, the weights that may change. The residual is ``((W - V) H')∘kept``, the
     preconditioner the diagonal of H'; with as many steps as a row has kept weights V is the
     least-squares solution on the mask.
     """

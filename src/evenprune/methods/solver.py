@@ -15,10 +15,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..config.facts import RegimeFacts
 from ..io.errors import UserError
 from ..io.onednn import subtract_product
 from . import plain_loop
-from .masks import Regime, smallest
+from .masks import smallest, zeros_of
 
 COLUMN_LOOP = "EVENPRUNE_COLUMN_LOOP"  # environment variable: plain or triton
 
@@ -56,7 +57,7 @@ def _say_plain() -> None:
 def prune_columns(
     weight_t: Tensor,
     upper: Tensor,
-    regime: Regime,
+    regime: RegimeFacts,
     block_size: int,
     heights: Sequence[int],
 ) -> Tensor:
@@ -92,11 +93,10 @@ def prune_columns(
     return loss
 
 
-def _block_mask(block: Tensor, inverse: Tensor, regime: Regime, heights: Sequence[int]) -> Tensor:
+def _block_mask(
+    block: Tensor, inverse: Tensor, regime: RegimeFacts, heights: Sequence[int]
+) -> Tensor:
     """Return the transposed mask of one block of columns, each matrix compared on its own."""
     scores = (block * inverse).abs_()  # the order of w² / U_jj²
-    masks = [
-        smallest(part.T, regime.count(part.numel())).T
-        for part in scores.split(list(heights), dim=1)
-    ]
-    return torch.cat(masks, dim=1)
+    parts = [part.T for part in scores.split(list(heights), dim=1)]
+    return torch.cat([smallest(one, zeros_of(regime, one.numel())).T for one in parts], dim=1)

@@ -3,14 +3,13 @@
 from collections.abc import Iterable
 
 import torch
-from torch import Tensor
 
+from ..config.facts import RegimeFacts
 from .hessian import Gram
-from .masks import Regime
 from .method import Method
+from .metric import Group, Solved
 from .options import Options
 from .solver import column_loop, prune_columns
-from .target import Report, Target
 
 
 class SparseGPT(Method):
@@ -22,24 +21,22 @@ class SparseGPT(Method):
         """Return the form of the column loop; UserError where one is asked for that is missing."""
         return column_loop(device)
 
-    def solve(
-        self, target: Target, regime: Regime, options: Options
-    ) -> list[tuple[Tensor, Report]]:
+    def solve(self, group: Group, regime: RegimeFacts, options: Options) -> Solved:
         """Prune all matrices in one column loop in float32.
 
         Weights of dead columns (``H_jj = 0``) become 0. Raises UserError naming the layer when
         the Hessian has no positive definite form.
         """
-        assert target.metric is not None
-        upper = target.metric.factor.upper
-        heights = [len(weight) for weight in target.weights]
-        columns = torch.cat([weight.float() for weight in target.weights]).T.contiguous()
-        if target.metric.dead_columns:
-            columns[target.metric.dead] = 0.0
+        assert group.metric is not None
+        upper = group.metric.factor.upper
+        heights = [len(weight) for weight in group.weights]
+        columns = torch.cat([weight.float() for weight in group.weights]).T.contiguous()
+        if group.metric.dead_columns:
+            columns[group.metric.dead] = 0.0
         loss = prune_columns(columns, upper, regime, options.block_size, heights)
         parts = columns.split(heights, dim=1)
         losses = torch.stack([lost.sum() for lost in loss.split(heights)]).tolist()
-        return [(part.T, target.report(lost)) for part, lost in zip(parts, losses, strict=True)]
+        return [(part.T, group.report(lost)) for part, lost in zip(parts, losses, strict=True)]
 
     def comparison_groups(self, shape: tuple[int, int], options: Options) -> Iterable[int]:
         """Return the size of each block of columns."""

@@ -7,14 +7,15 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
+from ..config.facts import RegimeFacts
 from .hessian import SquareNorms
-from .masks import Regime, group_mask, smallest_per_row
+from .masks import group_mask, smallest_per_row, zeros_of
 from .method import Method
+from .metric import Group, Solved
 from .options import Options
-from .target import Report, Target
 
 
-def wanda_mask(weight: Tensor, square_norms: Tensor, regime: Regime) -> Tensor:
+def wanda_mask(weight: Tensor, square_norms: Tensor, regime: RegimeFacts) -> Tensor:
     """Return the mask of weights to zero by ``|w| * ||X_j||`` (Sun et al. 2024, Eq. 1).
 
     ``weight`` is (n, d), ``square_norms`` (d,) holds ``||X_j||²``. Compared per N:M group, or
@@ -23,7 +24,7 @@ def wanda_mask(weight: Tensor, square_norms: Tensor, regime: Regime) -> Tensor:
     scores = weight.abs() * square_norms.sqrt()
     if regime.structured:
         return group_mask(scores, regime)
-    return smallest_per_row(scores, regime.count(scores.shape[1]))
+    return smallest_per_row(scores, zeros_of(regime, scores.shape[1]))
 
 
 class Wanda(Method):
@@ -31,17 +32,15 @@ class Wanda(Method):
 
     statistic = SquareNorms
 
-    def solve(
-        self, target: Target, regime: Regime, options: Options
-    ) -> list[tuple[Tensor, Report]]:
+    def solve(self, group: Group, regime: RegimeFacts, options: Options) -> Solved:
         """Prune each matrix on its own."""
-        assert target.metric is not None
-        norms = target.metric.square_norms
+        assert group.metric is not None
+        norms = group.metric.square_norms
         results = []
-        for weight in target.weights:
+        for weight in group.weights:
             mask = wanda_mask(weight.float(), norms, regime)
             loss = (weight.float().square() * norms)[mask].sum()
-            results.append((weight.masked_fill(mask, 0.0), target.report(float(loss))))
+            results.append((weight.masked_fill(mask, 0.0), group.report(float(loss))))
         return results
 
     def comparison_groups(self, shape: tuple[int, int], options: Options) -> Iterable[int]:

@@ -17,7 +17,7 @@ from .provenance import provenance
 
 LAYER_COLUMNS = [
     "module", "rows", "columns", "zeros", "sparsity", "loss", "dead_columns", "damping",
-    "precision", "condition", "shift", "loss_before", "loss_after",
+    "precision", "condition", "loss_before", "loss_after",
 ]  # fmt: skip
 EXPERT_COLUMNS = ["tokens", "shared"]  # of models with experts, behind the others
 
@@ -31,8 +31,8 @@ def assemble(
     text: Text,
     seconds: float,
     prepared: dict[str, Any] | None,
-) -> dict[str, Any]:
-    """Write all that a model folder holds beside its finished ``shards``; return the manifest.
+) -> None:
+    """Write all that a model folder holds beside its finished ``shards``.
 
     records: the workspace's, one a shard; known: of the base model, ``files`` (SHA-256 by name),
     and ``hub`` and ``revision`` where it is known to be from there; seconds: the wall time of
@@ -58,6 +58,7 @@ def assemble(
             files[file.name] = base_files[file.name]
     layers = [row for item in records for row in item["layers"]]
     of_experts = [row for row in layers if "tokens" in row]
+    experts = {"matrices": len(of_experts), "shared": sum(row["shared"] for row in of_experts)}
     columns = LAYER_COLUMNS + (EXPERT_COLUMNS if of_experts else [])
     write_csv(folder / "layers.csv", columns, layers)
     files["layers.csv"] = sha256_file(folder / "layers.csv")
@@ -73,7 +74,7 @@ def assemble(
         **trust_record(),
         "calibration": text.summary(),
         **({"prepared": prepared} if prepared else {}),
-        **({"experts": shared_counts(of_experts)} if of_experts else {}),
+        **({"experts": experts} if of_experts else {}),
         "tensors": tensors,
         "sparsity": sum(row["zeros"] for row in layers) / size,
         "files": files,
@@ -81,12 +82,5 @@ def assemble(
     }
     write_text(folder / "README.md", model_card(manifest))
     files["README.md"] = sha256_file(folder / "README.md")
-    manifest = sealed(manifest)
-    write_json(folder / "manifest.json", manifest)
+    write_json(folder / "manifest.json", sealed(manifest))
     write_json(folder / "provenance.json", provenance(base, records, seconds))
-    return manifest
-
-
-def shared_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Return how many matrices of experts there are, and how many took their layer's sums."""
-    return {"matrices": len(rows), "shared": sum(row["shared"] for row in rows)}

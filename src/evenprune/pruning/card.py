@@ -19,7 +19,7 @@ def regime_text(slug: str) -> str:
     """Return in words which weights a regime zeroes; ``dense`` zeroes none."""
     regime = regime_facts(slug)
     if not regime.zeros:
-        return "no zeros, the shifted weights as they are"
+        return "no zeros, the changed weights as they are"
     if regime.structured:
         plural = "" if regime.zeros == 1 else "s"
         return f"{regime.zeros} zero{plural} in each aligned group of {regime.of} inputs"
@@ -36,8 +36,7 @@ def command(manifest: dict[str, Any]) -> str:
     given = {"method": manifest["method"], "regime": manifest["regime"], **manifest["options"]}
     for name, value in sorted(given.items()):
         if value is not None:
-            shown = ",".join(value) if isinstance(value, list | tuple) else str(value)
-            words += [f"--{name.replace('_', '-')}", shown]
+            words += [f"--{name.replace('_', '-')}", str(value)]
     return shlex.join([*words, "--out", "DIR"])
 
 

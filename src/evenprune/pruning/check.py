@@ -134,11 +134,11 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     import torch
 
     from ..blocks.base_model import BaseModel
+    from ..config.facts import regime_facts
     from ..io.errors import UserError
     from ..io.files import read_json
     from ..io.reading import expected_form
     from ..methods import find
-    from ..methods.masks import regime_of
     from ..methods.options import Options
     from ..models.architecture import rows_of
     from ..models.identity import MANIFEST, check_pruned, files_digest, own_manifest
@@ -155,7 +155,7 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     check_pruned(folder, manifest, verify=True)
     with expected_form("what prune writes", folder / MANIFEST, "prune again"):
         options = Options.of(manifest)
-        regime, method = regime_of(options.regime), find(options.method)
+        regime, method = regime_facts(options.regime), find(options.method)
         str(manifest["model_sha256"])
         pruned = {name for name, facts in manifest["tensors"].items() if facts.get("pruned")}
     load_tokenizer(folder)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config.facts import DENSE
+from ..config.facts import DENSE, regime_facts
 from ..io.checksums import write_sum
 from ..io.errors import UserError
 from ..io.files import write_csv
@@ -47,22 +47,20 @@ def compare(reference: "Tensor", weight: "Tensor") -> dict[str, int | float | No
     """Compare two pruned forms of one matrix, ``(n, d)`` of any floating dtype; d are the inputs.
 
     A weight is pruned where it is zero, of either sign. Squares are summed in float64, by row and
-    then exactly, so that the number of threads changes nothing. Raises ValueError for different or
-    empty shapes.
+    then exactly, so that the number of threads changes nothing. The last group of a row is shorter
+    where its width is no multiple of four. ``jaccard`` is 1 where nothing is pruned,
+    ``relative_frobenius`` None where the reference is all zero. Raises ValueError for two shapes.
     """
     import torch
     from torch.nn.functional import pad
 
-    if reference.shape != weight.shape or reference.ndim != 2 or not reference.numel():
-        raise ValueError(
-            f"expected two matrices of one shape, got {reference.shape}, {weight.shape}"
-        )
-    rows, columns = reference.shape
+    if reference.shape != weight.shape:
+        raise ValueError(f"expected matrices of one shape, got {reference.shape}, {weight.shape}")
+    columns = reference.shape[1]
     zeros_reference = zeros = both = groups = different = 0
-    squares: tuple[list[float], list[float]] = ([], [])
+    squares, moved = list[float](), list[float]()
     step = max(1, CHUNK // columns)
-    for start in range(0, rows, step):
-        first, second = reference[start : start + step], weight[start : start + step]
+    for first, second in zip(reference.split(step), weight.split(step), strict=True):
         pruned_first, pruned_second = first == 0, second == 0
         zeros_reference += int(pruned_first.count_nonzero())
         zeros += int(pruned_second.count_nonzero())
@@ -73,45 +71,22 @@ def compare(reference: "Tensor", weight: "Tensor") -> dict[str, int | float | No
         groups += changed.numel()
         different += int(changed.count_nonzero())
         exact = first.double()
-        squares[0].extend(exact.square().sum(dim=1).tolist())
-        squares[1].extend((second.double() - exact).square().sum(dim=1).tolist())
-    return measures(
-        rows, columns, zeros_reference, zeros, both, groups, different, *map(math.fsum, squares)
-    )
-
-
-def measures(
-    rows: int,
-    columns: int,
-    zeros_reference: int,
-    zeros: int,
-    zeros_both: int,
-    groups: int,
-    different_groups: int,
-    reference_square: float,
-    difference_square: float,
-) -> dict[str, int | float | None]:
-    """Return the measures that follow from the counts and the sums of squares.
-
-    groups: aligned groups of four inputs of a row, the last of a row shorter where its width is no
-    multiple of four. ``jaccard`` is 1 where nothing is pruned, ``relative_frobenius`` None where
-    the reference is all zero.
-    """
-    union = zeros_reference + zeros - zeros_both
-    norm = math.sqrt(difference_square / reference_square) if reference_square else None
+        squares.extend(exact.square().sum(dim=1).tolist())
+        moved.extend((second.double() - exact).square().sum(dim=1).tolist())
+    union, whole = zeros_reference + zeros - both, math.fsum(squares)
     return {
-        "rows": rows,
+        "rows": len(reference),
         "columns": columns,
-        "disagreement": (union - zeros_both) / (rows * columns),
-        "pattern_disagreement": different_groups / groups,
-        "jaccard": zeros_both / union if union else 1.0,
-        "relative_frobenius": norm,
-        "different_weights": union - zeros_both,
+        "disagreement": (union - both) / reference.numel(),
+        "pattern_disagreement": different / groups,
+        "jaccard": both / union if union else 1.0,
+        "relative_frobenius": math.sqrt(math.fsum(moved) / whole) if whole else None,
+        "different_weights": union - both,
         "zeros_reference": zeros_reference,
         "zeros": zeros,
-        "zeros_both": zeros_both,
+        "zeros_both": both,
         "groups": groups,
-        "different_groups": different_groups,
+        "different_groups": different,
     }
 
 
@@ -120,7 +95,7 @@ def check_same_base(model: Path, reference: Path) -> set[str]:
 
     Raises UserError for a folder that ``prune`` did not write, and for two that differ.
     """
-    facts = []
+    described: list[dict[str, Any]] = []
     for folder in (model, reference):
         manifest = own_manifest(folder)
         if manifest is None:
@@ -129,21 +104,18 @@ def check_same_base(model: Path, reference: Path) -> set[str]:
                 "give a folder that it has written"
             )
         with expected_form("what prune writes", folder / MANIFEST, "prune again"):
-            shapes = {
-                name: tensor["shape"]
-                for name, tensor in manifest["tensors"].items()
-                if tensor.get("pruned")
-            }
-            about = {"regime": manifest["regime"], **manifest["base"]["files"]}
-            facts.append((about, shapes))
-    for one, two in zip(*facts, strict=True):
-        odd = min((name for name in {**one, **two} if one.get(name) != two.get(name)), default=None)
-        if odd is not None:
-            raise UserError(
-                f"expected two checkpoints of one base model and regime, but {model} and "
-                f"{reference} differ in {odd} ({one.get(odd)} and {two.get(odd)}); compare others"
-            )
-    return set(facts[0][1])
+            tensors = manifest["tensors"].items()
+            shapes = {name: one["shape"] for name, one in tensors if one.get("pruned")}
+            files = manifest["base"]["files"]
+            described.append({"regime": manifest["regime"], **files, **shapes})
+    one, two = described
+    odd = min((name for name in {**one, **two} if one.get(name) != two.get(name)), default=None)
+    if odd is not None:
+        raise UserError(
+            f"expected two checkpoints of one base model and regime, but {model} and "
+            f"{reference} differ in {odd} ({one.get(odd)} and {two.get(odd)}); compare others"
+        )
+    return set(shapes)
 
 
 def compare_models(model: Path, reference: Path) -> Iterator[dict[str, Any]]:
@@ -153,14 +125,13 @@ def compare_models(model: Path, reference: Path) -> Iterator[dict[str, Any]]:
     compared, and where a weight file has not what the manifest lists.
     """
     from ..blocks.base_model import BaseModel
-    from ..methods.masks import regime_of
     from ..models.architecture import rows_of
     from ..models.tensors import read_folder, read_tensor
 
     pruned = check_same_base(model, reference)
     for folder in (model, reference):
         identify(folder)
-    base = BaseModel(model, regime_of(DENSE), "cpu")
+    base = BaseModel(model, regime_facts(DENSE), "cpu")
     others = read_folder(reference)
     linears = base.linears()
     slots = {full: base.slot(f"{full}.weight") for full in linears}

@@ -20,17 +20,15 @@ from torch import Tensor
 from ..blocks.base_model import BaseModel, assembled
 from ..blocks.dense_loss import bos_losses
 from ..blocks.forward import Batches, advance, input_groups, record_inputs
-from ..blocks.packing import Batch, Text, batch_tokens, pack_pairs, pack_texts
+from ..blocks.packing import CPU_TOKENS, TOKENS, Batch, Text, pack_pairs, pack_texts
 from ..blocks.probe import Probe, check_rows, probe_blocks
 from ..blocks.shared_prefix import shared_prefix_objection
+from ..config.facts import regime_facts
 from ..io.codedigest import code_digest
 from ..io.errors import UserError
 from ..io.files import digest, read_json
-from ..io.marks import PRUNED
-from ..io.outputs import check_folder
 from ..io.progress import format_seconds
 from ..methods import FACTS, find, module_of
-from ..methods.masks import regime_of
 from ..methods.options import Options
 from ..models.architecture import find_linears, max_positions, rows_of, unsupported_named
 from ..models.experts import experts_of
@@ -38,10 +36,10 @@ from ..models.identity import MANIFEST
 from ..models.loading import release_memory, tame_heap
 from ..models.tensors import Stack, write_tensors
 from ..models.weights import Entry
-from .assemble import assemble, shared_counts
+from .assemble import assemble
 from .provenance import Stopwatch
 from .sums import BlockSums
-from .workspace import Workspace, check_work, workspace
+from .workspace import Workspace, workspace
 
 # What can be done about a model that cannot be taken apart, and about one whose blocks cannot be
 # run one at a time.
@@ -64,17 +62,14 @@ def prune_model(
     ``work`` holds the result in the making, by default a hidden folder beside ``out``. ``source``
     is the base model's ``hub`` repository and ``revision``, where they are known. ``inspect`` gets
     the finished folder before it is moved to ``out``; where it raises, ``work`` keeps it. Raises
-    UserError for anything wrong with the input, and where ``out`` holds anything but a pruned
-    model of ours; ``out`` is then untouched.
+    UserError for anything wrong with the input, and in the end where ``out`` holds anything but a
+    pruned model of ours (`prune` looks before); ``out`` is then untouched.
     """
-    check_folder(out, PRUNED, [folder])
-    check_work(work, out, [folder])
     tame_heap()
     torch.set_float32_matmul_precision("highest")  # no TF32 in Hessians and factors
     with unsupported_named(folder, OTHER_TYPE):
-        base = BaseModel(folder, regime_of(options.regime), device, options.compute_dtype)
+        base = BaseModel(folder, regime_facts(options.regime), device, options.compute_dtype)
     method = find(options.method)
-    method.check(options, list(base.linears()))
     if not method.experts and any(map(experts_of, base.blocks)):
         raise UserError(
             f"{options.method} does not know the experts of a mixture-of-experts model; choose "
@@ -91,7 +86,7 @@ def prune_model(
             "device": torch.device(device).type,
             "compute_dtype": str(base.compute_dtype),
             "implementation": method.implementation(torch.device(device), options),
-            "regime": asdict(regime_of(options.regime)),
+            "regime": asdict(regime_facts(options.regime)),
             "code": [code_digest(name, FACTS) for name in (module_of(options.method), __name__)],
             "versions": [torch.__version__, transformers.__version__],
         }
@@ -99,7 +94,7 @@ def prune_model(
     root = work or out.parent / f".{out.name}.partial"
     with workspace(root, key, own_root=work is None) as place:
         with unsupported_named(folder, f"{NO_TEXT}, or {OTHER_TYPE}"):
-            PruningRun(base, options, text, place).finish(files, source)
+            PruningRun(base, options, text, place).finish({"files": files, **(source or {})})
         if inspect:
             inspect(place.model)
         place.publish(out, [folder])
@@ -114,7 +109,7 @@ class PruningRun:
         self.options = options
         self.text = text
         self.place = place
-        self.regime = regime_of(options.regime)
+        self.regime = regime_facts(options.regime)
         self.method = find(options.method)
         self.shards = base.shard_names()
         last = len(self.shards)
@@ -126,10 +121,11 @@ class PruningRun:
         self.watch = Stopwatch(base.device)
         self.sums = BlockSums(base, self.method, options, text, self.watch)
 
-    def finish(
-        self, base_files: dict[str, str], source: Mapping[str, str] | None = None
-    ) -> dict[str, Any]:
-        """Make whatever shards are missing, then the files beside them; return the manifest."""
+    def finish(self, known: Mapping[str, Any]) -> None:
+        """Make whatever shards are missing, then the files beside them.
+
+        known: of the base model, as ``assemble`` takes it.
+        """
         start = time.monotonic()
         records: list[Any] = [self.place.record(file.name) for file in self.files]
         count = len(records)
@@ -147,10 +143,7 @@ class PruningRun:
         if done < count:
             self._prune_blocks(records, done, time.monotonic())
         seconds = time.monotonic() - start
-        known = {"files": base_files, **(source or {})}
-        return assemble(
-            self.files, records, self.base, known, self.options, self.text, seconds, prepared
-        )
+        assemble(self.files, records, self.base, known, self.options, self.text, seconds, prepared)
 
     def _prune_blocks(self, records: list[Any], done: int, start: float) -> None:
         """Prune the blocks after the ``done`` finished shards; put their records in ``records``.
@@ -182,12 +175,6 @@ class PruningRun:
         size = sum(row["rows"] * row["columns"] for row in layers)
         damping = max((row["damping"] or 0.0 for row in layers), default=0.0)
         note = f", damping raised to {damping:g}" if damping > self.options.damping else ""
-        experts = shared_counts([row for row in layers if "tokens" in row])
-        if experts["shared"]:
-            note += (
-                f", {experts['shared']} of {experts['matrices']} matrices of experts with the sums "
-                "of all tokens of their layer, having fewer tokens than inputs"
-            )
         left = (time.monotonic() - start) / made * (count - index - 1)
         print(
             f"block {index + 1}/{count}: {len(layers)} matrices, {zeros / size:.2%} zeros{note}, "
@@ -211,10 +198,10 @@ class PruningRun:
         base.load_outside(self.text.token_ids())
         base.load_block(0)
         self.probe = probe_blocks(base.model, base.blocks, self.text.token_ids(), base.device)
-        tokens = batch_tokens(base.device)
+        tokens = CPU_TOKENS if base.device == "cpu" else TOKENS
         batches = self._pack_pairs(tokens) + pack_texts(self.text.texts, tokens)
         base.unload_block(0)
-        form = self.probe.form
+        form = self.probe.together.form
         calibration = record_inputs(base.model, base.blocks, batches, base.device, form)
         base.unload_outside()
         if self.text.fixed:
@@ -234,7 +221,7 @@ class PruningRun:
         self.packing = self.options.packing
         if self.packing == "shared-prefix":
             assert self.probe is not None
-            objection = shared_prefix_objection(self.base, pairs, self.probe.form)
+            objection = shared_prefix_objection(self.base, pairs, self.probe.together.form)
             if objection:
                 self.packing = "sentences"
                 print(f"no shared-prefix packing: {objection}", file=sys.stderr)
@@ -243,7 +230,6 @@ class PruningRun:
             self.method.pair_weights(self.options, len(pairs)),
             self.packing == "shared-prefix",
             tokens,
-            differences=self.method.differences(self.options),
         )
 
     def _prune_block(self, index: int, calibration: Batches | None) -> dict[str, Any]:
@@ -254,13 +240,11 @@ class PruningRun:
         linears = find_linears(block)
         reports: dict[str, dict[str, Any]] = {}
         groups = self._groups(index, calibration)
-        with self.watch("forward"):
-            taken = self.sums.take(index, calibration, groups)
-        for group, sums, facts in taken:
+        for group, total, facts in self.sums.take(index, calibration, groups):
             with self.watch("solve"):
                 results = self.method.prune(
                     [rows_of(linears[one], weights[one]).to(base.device) for one in group],
-                    sums,
+                    total,
                     self.regime,
                     self.options,
                     [f"{name}.{one}" for one in group],
@@ -268,7 +252,7 @@ class PruningRun:
             for one, (pruned, report) in zip(group, results, strict=True):
                 weights[one] = rows_of(linears[one], pruned).contiguous()
                 base.set_weight(index, one, weights[one])
-                reports[one] = asdict(report) | (asdict(facts) if facts else {})
+                reports[one] = asdict(report) | facts
         if calibration and index + 1 < len(base.blocks):
             with self.watch("forward"):
                 advance(block, index, name, calibration)
@@ -276,20 +260,13 @@ class PruningRun:
             return self._write_block(index, weights, reports)
 
     def _groups(self, index: int, calibration: Batches | None) -> list[list[str]]:
-        """Return the linears of a block by their input.
-
-        Where the method treats linears of one input apart, each part is a group.
-        """
+        """Return the linears of a block by their input."""
         block = self.base.blocks[index]
         names = tuple(find_linears(block))
         if calibration is None:
             return [[name] for name in names]
         if names not in self.groups:
-            self.groups[names] = [
-                part
-                for group in input_groups(block, calibration.streams()[0], index)
-                for part in self.method.parts(self.options, group)
-            ]
+            self.groups[names] = input_groups(block, calibration.streams()[0], index)
             assert self.probe is not None
             check_rows(block, index, self.probe)
         return self.groups[names]

@@ -6,7 +6,7 @@ dtypes differ, or where the pattern may lie along its first axis.
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..io.errors import UserError, printable
 from ..io.files import read_json
-from ..io.progress import Progress
+from ..io.progress import track
 from ..models.identity import identify
 from ..models.quantised import CONFIG
 from ..models.tensors import chunks, read_folder, read_tensor
@@ -36,7 +36,7 @@ class Held:
     to the base's (``state``), from which ``moved`` of its values other than zero differ.
 
     ``patterns``: N:M of which every aligned group of M values has at least N zeros, N largest,
-    those left out that follow from a smaller M. Groups lie along ``axis``, -1 or 0.
+    those left out that follow from a smaller M. Groups lie along the last axis, else the first.
     """
 
     dtype: str
@@ -47,12 +47,6 @@ class Held:
     state: str
     moved: int
     patterns: tuple[str, ...] = ()
-    axis: int = -1
-
-    @property
-    def is_matrix(self) -> bool:
-        """Whether it has more than one axis."""
-        return len(self.shape) > 1
 
 
 def fewest_zeros(zero: NDArray[np.bool_]) -> list[int]:
@@ -88,12 +82,19 @@ def _values(piece: memoryview, dtype: torch.dtype) -> torch.Tensor:
 
 def hold(entry: Entry, base: Entry | None) -> tuple[Held, str]:
     """Return what a stored tensor is next to the base's, and the SHA-256 of its bytes."""
-    alike = base is not None and base.shape == entry.shape
-    in_pieces = alike and base is not None and base.dtype == entry.dtype
+    size, digest = int(np.prod(entry.shape, dtype=np.int64)), hashlib.sha256()
     zeros = bad = moved = 0
-    equal, state, digest = True, "", hashlib.sha256()
     fewest = np.full(len(GROUPS), 255)
-    others = chunks(base) if in_pieces and base is not None else None
+    state = ADDED if base is None else OTHER_SHAPE
+    others: Iterator[memoryview] | None = None
+    if base is not None and base.shape == entry.shape:
+        if base.dtype == entry.dtype:
+            state, others = SAME, chunks(base)
+        else:
+            own, rounded = read_tensor(entry), read_tensor(base).to(entry.torch_dtype)
+            differs = own != rounded
+            moved = int((differs & (own != 0)).sum())
+            state = CHANGED if differs.any() else ROUNDED
     for piece in chunks(entry):
         digest.update(piece)
         values = _values(piece, entry.torch_dtype)
@@ -103,34 +104,18 @@ def hold(entry: Entry, base: Entry | None) -> tuple[Held, str]:
             bad += len(values) - int(torch.isfinite(values).sum())
         if len(entry.shape) > 1:
             fewest = np.minimum(fewest, fewest_zeros(zero))
-        if others is not None:
-            other = next(others)
-            if piece != other:
-                equal = False
-                differs = values != _values(other, entry.torch_dtype)
-                moved += int((differs & (values != 0)).sum())
-    if in_pieces:
-        state = SAME if equal else CHANGED
-    elif base is None:
-        state = ADDED
-    elif not alike:
-        state = OTHER_SHAPE
-    else:
-        own, rounded = read_tensor(entry), read_tensor(base).to(entry.torch_dtype)
-        differs = own != rounded
-        moved = int((differs & (own != 0)).sum())
-        state = CHANGED if differs.any() else ROUNDED
-    size = int(np.prod(entry.shape, dtype=np.int64))
+        if others is not None and piece != (other := next(others)):
+            state = CHANGED
+            differs = values != _values(other, entry.torch_dtype)
+            moved += int((differs & (values != 0)).sum())
     found: tuple[str, ...] = ()
-    axis = -1
     if len(entry.shape) > 1 and zeros < size:
         found = patterns(fewest.tolist(), entry.shape[-1])
         # Some architectures store their matrices transposed.
         if not found and len(entry.shape) == 2 and zeros * max(GROUPS) >= size:
             turned = (read_tensor(entry).T == 0).contiguous().flatten().numpy()
             found = patterns(fewest_zeros(turned), entry.shape[0])
-            axis = 0 if found else -1
-    held = Held(entry.dtype, entry.shape, size, zeros, bad, state, moved, found, axis)
+    held = Held(entry.dtype, entry.shape, size, zeros, bad, state, moved, found)
     return held, f"{entry.dtype}{entry.shape}{digest.hexdigest()}"
 
 
@@ -149,25 +134,20 @@ def inspect_folder(folder: Path, base: Path | None) -> dict[str, Any]:
     """
     stored, original = read_folder(folder), read_folder(base) if base else {}
     named = {name: counterpart(name, original) for name in stored}
-    progress = Progress(len(stored), "tensors")
     found: dict[str, Held] = {}
     digests: dict[str, list[str]] = {}
-    for name in sorted(stored):
-        other = named[name]
-        found[name], digest = hold(stored[name], original[other] if other else None)
-        if found[name].is_matrix:
-            digests.setdefault(digest, []).append(name)
-        progress.update()
     kinds: dict[str, list[Held]] = {}
-    for name, one in found.items():
-        if one.is_matrix and NUMBER.search(name):
-            kinds.setdefault(NUMBER.sub("*", name), []).append(one)
+    for name in track(sorted(stored), len(stored), "tensors"):
+        found[name], digest = hold(stored[name], original.get(named[name] or ""))
+        if len(stored[name].shape) > 1:
+            digests.setdefault(digest, []).append(name)
+            if NUMBER.search(name):
+                kinds.setdefault(NUMBER.sub("*", name), []).append(found[name])
     matrices = [one for held in kinds.values() for one in held]
-    quantised = read_json(folder / "config.json").get(CONFIG)
     return {
         "model_sha256": identify(folder).files_sha256,
         "base_sha256": identify(base).files_sha256 if base else None,
-        "quantised": bool(quantised),
+        "quantised": bool(read_json(folder / "config.json").get(CONFIG)),
         "matrices": len(matrices),
         "weights": sum(one.size for one in matrices),
         "zeros": sum(one.zeros for one in matrices),
@@ -185,13 +165,12 @@ def inspect_folder(folder: Path, base: Path | None) -> dict[str, Any]:
     }
 
 
-def _share(held: Iterable[Held]) -> float:
-    all_of = list(held)
-    return sum(one.zeros for one in all_of) / max(1, sum(one.size for one in all_of))
+def _share(held: list[Held]) -> float:
+    return sum(one.zeros for one in held) / max(1, sum(one.size for one in held))
 
 
 def _kind(held: list[Held]) -> dict[str, Any]:
-    shares = [one.zeros / max(1, one.size) for one in held]
+    shares = [_share([one]) for one in held]
     common = set.intersection(*(set(one.patterns) for one in held))
     return {
         "matrices": len(held),
@@ -218,12 +197,9 @@ def in_words(report: Mapping[str, Any], folder: Path, base: Path | None) -> str:
         number, moved = str(kind["matrices"]), f"{kind['moved']:,}"
         rows.append((printable(name), number, *shares, held, str(kind["changed"]), moved))
     widths = [max(map(len, column)) for column in zip(*rows)]
-    for row in rows:
-        first, *rest = (
-            cell.ljust(width) if k == 0 else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(row, widths))
-        )
-        lines.append("  ".join([first, *rest]))
+    for first, *rest in rows:
+        cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:])]
+        lines.append("  ".join([first.ljust(widths[0]), *cells]))
     if base:
         counts = (f"{count} {state}" for state, count in report["states"].items() if count)
         lines.append(f"all tensors against the base's: {', '.join(counts)}")

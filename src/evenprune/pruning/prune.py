@@ -76,10 +76,9 @@ def prune(
     texts : path, optional
         Further calibration texts, JSON lines or CSV.
     method : str
-        `magnitude`, `wanda`, `sparsegpt`, `debias-sparsegpt`, `debias-erase` or `debias-lora`.
+        `magnitude`, `wanda`, `sparsegpt`, `debias-sparsegpt` or `debias-lora`.
     regime : str
-        `2of4`, `1of4`, `u25`, `u50` (also `2:4`, `50%`), or `dense` for a method that shifts
-        weights.
+        `2of4`, `1of4`, `u25`, `u50` (also `2:4`, `50%`), or `dense` for `debias-lora`.
     out : path
         The folder of the pruned model.
     calibration : str, optional

@@ -1,21 +1,32 @@
-"""The sums of one pass over a block: what the method asks for, for each input of its linears."""
+"""The sums of one pass over a block: what the method asks for, for each input of its linears.
 
-from collections.abc import Iterator, Sequence
+Experts: one forward pass of a block keeps the tokens in front of its experts and where each is
+routed. From these the experts are taken in turn: one expert's sums are held at a time. An expert
+with fewer tokens than a matrix has inputs would give a singular sum; that matrix takes the sums of
+all tokens of the layer. For ``down_proj`` the expert is then run on all of them: the hidden units
+of another expert are none of its own, so that its sums would say nothing.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..blocks.base_model import BaseModel
 from ..blocks.forward import Batches, Routed, Stream, check_finite, collect
-from ..blocks.packing import Plan, Text
+from ..blocks.packing import TOKENS, Plan, Text
 from ..io.errors import UserError
-from ..methods.method import Method
+from ..methods.hessian import Gram, SquareNorms
+from ..methods.method import Method, Statistic
 from ..methods.options import Options
-from ..models.experts import experts_of
+from ..models.architecture import rows_of
+from ..models.experts import DOWN, Expert, Experts, experts_of
 from .provenance import Stopwatch
-from .routed import ExpertSums, Facts, is_finite
 
-Sums = tuple[list[str], Sequence[Tensor], Facts | None]
+# Matrices of one input by their names in the block, its sum, and what is to be recorded of them.
+Sums = tuple[list[str], Tensor | None, dict[str, Any]]
 
 
 class BlockSums:
@@ -30,31 +41,24 @@ class BlockSums:
     def take(
         self, index: int, calibration: Batches | None, groups: list[list[str]]
     ) -> Iterator[Sums]:
-        """Run the text to the inputs of some groups of a block; return groups with their sums.
+        """Run the text to the inputs of some groups of a block; yield groups with their sums.
 
         groups: names of linears of one input, or of a layer of experts. Experts come last, in turn,
-        as ``routed.ExpertSums`` says. Without calibration text there are no sums.
+        as ``expert_sums`` says. Without calibration text there are no sums.
         """
-        if calibration is None:
-            return iter([(group, (), None) for group in groups])
-        return self._with_sums(index, groups, *self._statistics(index, calibration, groups))
-
-    def _with_sums(
-        self,
-        index: int,
-        groups: list[list[str]],
-        statistics: dict[str, list[Tensor]],
-        routed: dict[str, list[Routed]],
-    ) -> Iterator[Sums]:
-        """Yield the groups of a pass with their statistics; those of experts last, in turn."""
+        kind = self.method.summed(self.options)
+        if calibration is None or kind is None:
+            yield from ((group, None, {}) for group in groups)
+            return
+        with self.watch("forward"):
+            leaders = [group[0] for group in groups]
+            totals, routed = self._totals(index, calibration, leaders, kind)
         for group in groups:
-            if group[0] not in routed:
-                yield group, statistics.pop(group[0], ()), None
+            if group[0] in totals:
+                yield group, totals.pop(group[0]), {}
+        layers = experts_of(self.base.blocks[index])
         for name, batches in routed.items():
-            experts = experts_of(self.base.blocks[index])[name]
-            of_experts = ExpertSums(
-                name, experts, batches, self.method, self.options, self.base.device
-            ).groups()
+            of_experts = expert_sums(name, layers[name], batches, kind, self.base.device)
             while True:
                 with self.watch("hessian"):
                     found = next(of_experts, None)
@@ -62,32 +66,18 @@ class BlockSums:
                     break
                 yield found
 
-    def _statistics(
-        self, index: int, calibration: Batches, groups: list[list[str]]
-    ) -> tuple[dict[str, list[Tensor]], dict[str, list[Routed]]]:
-        """Return the method's statistics of each group's input; a group without any is left out.
-
-        Of a layer of experts what comes to it is returned.
-        """
+    def _totals(
+        self, index: int, calibration: Batches, leaders: list[str], kind: Statistic
+    ) -> tuple[dict[str, Tensor], dict[str, list[Routed]]]:
+        """Return the sums of the inputs of some linears, and what comes to layers of experts."""
         block, name = self.base.blocks[index], self.base.block_name(index)
-        experts = experts_of(block)
-        kinds = {
-            group[0]: self.method.statistics(self.options, group)
-            for group in groups
-            if group[0] not in experts
-        }
-        layers = [group[0] for group in groups if group[0] in experts]
-        leaders = [leader for leader, needed in kinds.items() if needed] + layers
-        sums: dict[str, list[Any]] = {}
-        if not leaders:
-            return {}, {}
+        sums: dict[str, Gram | SquareNorms] = {}
 
         def add(leader: str, inputs: Tensor, plan: Plan, _streams: list[Stream]) -> None:
             if leader not in sums:
-                sums[leader] = [kind(inputs.shape[1], self.base.device) for kind in kinds[leader]]
+                sums[leader] = kind(inputs.shape[1], self.base.device)
             with self.watch("hessian"):
-                for total in sums[leader]:
-                    total.add(inputs, plan)
+                sums[leader].add(inputs, plan)
 
         largest: dict[str, tuple[float, str]] = {}
 
@@ -98,9 +88,9 @@ class BlockSums:
             largest[leader] = max(largest.get(leader, (0.0, "")), (float(value), items[token]))
 
         routed = collect(block, index, calibration, leaders, add)
-        results = {leader: [one.result() for one in totals] for leader, totals in sums.items()}
-        for leader, totals in results.items():
-            if not all(map(is_finite, totals)):
+        totals = {leader: total.result() for leader, total in sums.items()}
+        for leader, total in totals.items():
+            if not is_finite(total):
                 collect(block, index, calibration, leaders, locate)
                 value, item = largest[leader]
                 weights = self.method.pair_weights(self.options, len(self.text.kept))
@@ -112,4 +102,110 @@ class BlockSums:
                     + ("; lower --bias-weight," if heavy > 1 else ";")
                     + " remove it, or check the weights"
                 )
-        return results, routed
+        return totals, routed
+
+
+def restricted(plan: Plan, chosen: Tensor) -> Plan:
+    """Return the plan of some of a batch's tokens, ``chosen`` (r,) int64 in ascending order.
+
+    Two matched tokens stay matched where both are chosen; one that is left alone is a plain token.
+    """
+    place = torch.full_like(plan.weights, -1, dtype=torch.int64)
+    place[chosen] = torch.arange(len(chosen), device=chosen.device)
+    first, second = place[plan.first], place[plan.second]
+    # Places, not masks: each mask that takes tokens out of a tensor makes the host wait for a GPU.
+    both = ((first >= 0) & (second >= 0)).nonzero().flatten()
+    return Plan(plan.weights[chosen], first[both], second[both], plan.bias[both])
+
+
+def joined(parts: Sequence[tuple[Tensor, Plan]]) -> tuple[Tensor, Plan]:
+    """Return rows and plan of several batches as one."""
+    if len(parts) == 1:
+        return parts[0]
+    starts = itertools.accumulate((len(rows) for rows, _ in parts), initial=0)
+    moved = [
+        (plan.weights, plan.first + start, plan.second + start, plan.bias)
+        for start, (_, plan) in zip(starts, parts, strict=False)
+    ]
+    return torch.cat([rows for rows, _ in parts]), Plan(*map(torch.cat, zip(*moved)))
+
+
+def routed_rows(batches: Sequence[Routed], number: int) -> Iterator[tuple[Tensor, Plan]]:
+    """Yield the tokens (r, h) of expert ``number`` and their plans, a batch's worth at a time."""
+    parts: list[tuple[Tensor, Plan]] = []
+    for batch in batches:
+        chosen = (batch.index == number).any(dim=1).nonzero().flatten()
+        if len(chosen):
+            parts.append((batch.hidden[chosen], restricted(batch.plan, chosen)))
+        if sum(len(rows) for rows, _ in parts) >= TOKENS:
+            yield joined(parts)
+            parts = []
+    if parts:
+        yield joined(parts)
+
+
+def count_tokens(batches: Sequence[Routed], number: int) -> int:
+    """Return how many tokens are routed to an expert, each as often as it counts."""
+    chosen = ((batch.index == number).any(dim=1) for batch in batches)
+    return int(sum((b.plan.weights * c).sum() for b, c in zip(batches, chosen, strict=True)))
+
+
+@torch.no_grad()
+def expert_sums(
+    name: str, experts: Experts, batches: Sequence[Routed], kind: Statistic, device: str
+) -> Iterator[Sums]:
+    """Yield the matrices of a layer's experts that share their input, their sum and facts, in turn.
+
+    name: of the layer within its block; batches: all calibration text in front of it; kind: what
+    is summed. The facts are the calibration tokens that are routed to the expert, and whether it
+    took the sum of all tokens of the layer in their place. Raises UserError where float32 cannot
+    hold a sum.
+    """
+    everyone: Tensor | None = None  # the sum of all tokens of the layer
+    for number, expert in enumerate(experts.members()):
+        tokens = count_tokens(batches, number)
+        found = []
+        # Both are taken before the matrices in front of ``DOWN`` are pruned.
+        for names in (expert.ups, [DOWN]):
+            width, inner = _width(expert, names[0]), names[0] == DOWN
+            shared = tokens < width
+            if shared and not inner and everyone is not None:
+                result = everyone
+            else:
+                rows = _all(batches) if shared else routed_rows(batches, number)
+                if inner:
+                    rows = ((expert.inner(inputs), plan) for inputs, plan in rows)
+                result = _total(kind(width, device), rows)
+            if not is_finite(result):
+                raise UserError(
+                    f"the sums of squares of the input of {name}.{number}.{names[0]} are not "
+                    "finite in float32; lower --bias-weight where there is one, or check the "
+                    "calibration text and the weights"
+                )
+            if shared and not inner:
+                everyone = result
+            facts = {"tokens": tokens, "shared": shared}
+            found.append(([f"{name}.{number}.{n}" for n in names], result, facts))
+        yield from found
+
+
+def _total(total: Gram | SquareNorms, rows: Iterable[tuple[Tensor, Plan]]) -> Tensor:
+    for inputs, plan in rows:
+        total.add(inputs, plan)
+    return total.result()
+
+
+def _all(batches: Sequence[Routed]) -> Iterator[tuple[Tensor, Plan]]:
+    """Yield all tokens and their plans."""
+    return ((batch.hidden, batch.plan) for batch in batches)
+
+
+def is_finite(total: Tensor) -> bool:
+    """Return whether float32 could hold a sum of squares; the diagonal of a matrix tells."""
+    return bool(torch.isfinite(total.diagonal() if total.ndim == 2 else total).all())
+
+
+def _width(expert: Expert, name: str) -> int:
+    """Return how many inputs a linear of an expert has."""
+    linear = expert.get_submodule(name)
+    return rows_of(linear, linear.weight).shape[1]  # type: ignore[arg-type]  # a linear's weight

@@ -10,7 +10,6 @@ from evenprune.config.grids import Checkpoint, base_method, method_options
 # What a method is without what it does against bias: its options that say how much of it there is.
 STRENGTH = {
     "debias-sparsegpt": "bias_weight",
-    "debias-erase": "erase_strength",
     "debias-lora": "lora_scale",
 }
 KINDS = ("dense", "plain", "control")
@@ -45,7 +44,7 @@ def control_of(config: Config, calibration: str) -> str | None:
 def strength(config: Config, method: str) -> float | None:
     """Return how much a method does against bias, in its own unit; None for one that does nothing.
 
-    That is b of debias-sparsegpt, λ of debias-erase and the scale of debias-lora's adapters.
+    That is b of debias-sparsegpt and the scale of debias-lora's adapters.
     """
     option = STRENGTH.get(base_method(config, method))
     return None if option is None else float(method_options(config, method)[option])

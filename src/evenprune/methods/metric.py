@@ -1,19 +1,17 @@
-"""What a method asks of a solver: weights to come near, and what a distance from them counts.
+"""What a solver is given: matrices, and what a distance from them counts.
 
-Whatever a method prefers, as long as it is linear or quadratic in the pruned weights Ŵ, the
-objective is up to a constant ``tr((Ŵ - W*) H' (Ŵ - W*)ᵀ)``: a target W* and a metric H'. Any
-solver (magnitude, Wanda, the column loop of SparseGPT) prunes W* in that metric.
+The objective is ``tr((Ŵ - W) H' (Ŵ - W)ᵀ)``: any solver (magnitude, Wanda, the column loop of
+SparseGPT) prunes W in the metric H'.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from ..io.errors import UserError
-from ..io.onednn import product
 from .factor import Factor, NotPositiveDefinite, damp, inverse_factor
 
 
@@ -22,11 +20,9 @@ class Report:
     """What pruning one matrix did.
 
     loss: the sum of the scores of what was removed, each solver's own. damping, precision and
-    condition are of the metric's factor, None without one. shift: ``sqrt(tr(ΔW H ΔWᵀ) /
-    tr(W H Wᵀ))`` with ``ΔW = W* - W``, how far the target's outputs are from the weights' own;
-    None where the target is the weights. loss_before, loss_after: ``tr(E H' Eᵀ)`` with
-    ``E = Ŵ - W*`` before and after the kept weights were refitted, as stored; None where they were
-    not.
+    condition are of the metric's factor, None without one. loss_before, loss_after: ``tr(E H' Eᵀ)``
+    with ``E = Ŵ - W`` before and after the kept weights were refitted, as stored; None where they
+    were not.
     """
 
     loss: float
@@ -34,7 +30,6 @@ class Report:
     damping: float | None = None
     precision: str | None = None
     condition: float | None = None
-    shift: float | None = None
     loss_before: float | None = None
     loss_after: float | None = None
 
@@ -86,11 +81,6 @@ class InputMetric:
         known = self.__dict__.get("factor")
         return damp(self.gram.clone(), known.damping if known else self.asked)
 
-    def times_inverse(self, rows: Tensor) -> Tensor:
-        """Return ``rows H'⁻¹`` (n, d) for rows (n, d) float32."""
-        upper = self.factor.upper
-        return product(product(rows, upper.T), upper)
-
     def report(self, loss: float) -> Report:
         """Return a report with this metric's facts."""
         known = self.__dict__.get("factor")
@@ -98,36 +88,23 @@ class InputMetric:
         return Report(loss, self.dead_columns, *facts)
 
 
-@dataclass(frozen=True)
-class Target:
-    """Matrices W* (n_i, d) that share their input, and its metric; None: no text was needed.
+Solved = list[tuple[Tensor, Report]]  # pruned matrices
 
-    ``shifts`` holds the reports' ``shift`` of each matrix. A matrix that is not shifted is the
-    weights themselves in their own dtype, a shifted one is float32.
+
+@dataclass(frozen=True)
+class Group:
+    """Matrices W (n_i, d) that share their input, and its metric; None: no text was needed.
+
+    names: the matrices' full module names.
     """
 
-    weights: list[Tensor]
+    weights: Sequence[Tensor]
+    names: Sequence[str]
     metric: InputMetric | None
-    shifts: list[float | None]
 
     def report(self, loss: float) -> Report:
         """Return a report with the metric's facts."""
         return self.metric.report(loss) if self.metric else Report(loss)
-
-
-def unshifted(matrices: Sequence[Tensor], metric: InputMetric | None) -> Target:
-    """Return the target whose W* are the weights."""
-    return Target(list(matrices), metric, [None] * len(matrices))
-
-
-def finished(
-    solved: Sequence[tuple[Tensor, Report]], target: Target, matrices: Sequence[Tensor]
-) -> list[tuple[Tensor, Report]]:
-    """Return results in the dtype of the original matrices, without -0.0, shifts reported."""
-    return [
-        (stored_form(weight, original.dtype), replace(report, shift=shift))
-        for (weight, report), shift, original in zip(solved, target.shifts, matrices, strict=True)
-    ]
 
 
 def stored_form(weight: Tensor, dtype: torch.dtype) -> Tensor:
