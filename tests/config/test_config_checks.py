@@ -137,7 +137,7 @@ def test_bias_types_of_the_world_are_known():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\nb: 2\na: 3\n", r"the key 'a' on line 3 of .* is already on line 1"),
+        ("a: 1\nb: 2\na: 3\n", r"run\.yaml .* the key 'a' on line 3 is already on line 1"),
         ("a:\n  b: {c: 1, d: 2, c: 3}\n", r"the key 'c' on line 2"),
         ("a: &x {b: 1}\nc: {<<: *x, b: 2, b: 3}\n", r"the key 'b' on line 2"),
         ("[" * 20000, "nested too deeply"),

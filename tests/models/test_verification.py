@@ -173,8 +173,7 @@ def test_check_names_another_base_and_records_the_right_one(base, made, tmp_path
 
 def test_edited_calibration_pairs_are_noticed(base, tmp_path, capsys):
     pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(6))
-    content = {"files": {"pairs.jsonl": sha256_file(pairs)}}
-    (tmp_path / "manifest.json").write_text(json.dumps(content))
+    write_json(tmp_path / "manifest.json", sealed({"files": {pairs.name: sha256_file(pairs)}}))
     write_rows(pairs, random_pairs(5))
     options = ("--method", "sparsegpt", "--regime", "2of4", "--out", tmp_path / "out")
     says = (pairs, f"snakemake --cores all -f {tmp_path / 'manifest.json'}")

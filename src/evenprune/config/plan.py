@@ -308,7 +308,7 @@ def check_before(paths: Paths, jobs: Collection[Any]) -> None:
         made |= {str(file) for job in jobs for file in job.input}
     for folder in filter(Path.is_dir, map(Path, sorted(made))):
         mark = read_mark(folder)
-        if mark and (reason := objection(folder, mark["kind"], ())):
+        if mark and (reason := objection(folder, mark.kind)):
             raise UserError(f"{folder} {reason}")
 
 

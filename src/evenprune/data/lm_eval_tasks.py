@@ -9,7 +9,7 @@ import yaml
 from ..io.errors import UserError, nearest, shown
 from ..io.files import library_cache
 from ..io.reading import read_text
-from ..io.yamlfile import bounded
+from ..io.yamlfile import checked
 
 # What a mistake in a task's own files raises: its text names files and keys, no addresses.
 LOCAL = (FileNotFoundError, KeyError, TypeError, ValueError, ImportError, AttributeError)
@@ -27,7 +27,7 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
     include = str(folder) if folder else None
     for file in sorted(folder.rglob("*.y*ml")) if folder else ():
         try:
-            bounded(yaml.compose(read_text(file), yaml.SafeLoader))
+            checked(yaml.compose(read_text(file), yaml.SafeLoader))
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise UserError(f"{file} is not valid YAML ({_said(error)}); correct it") from None
     try:
