@@ -9,9 +9,9 @@ from read_set import read
 
 from evenprune.data import converters
 from evenprune.data.converters import CONVERTERS, clean_hellaswag, texts_of
+from evenprune.data.hub import dataset_parts, package_parts
 from evenprune.data.readers.choice import ChoiceItem
 from evenprune.data.readers.stereoset import StereoSetItem
-from evenprune.data.source_files import dataset_parts, package_parts
 from evenprune.data.split_tables import SplitTable, read_table
 from evenprune.io.errors import UserError
 from evenprune.io.yamlfile import read_yaml

@@ -158,8 +158,8 @@ def counted(pairs: Sequence[Pair], kept: Sequence[TokenPair]) -> dict[str, dict[
     """Return ``{"total", "kept", "dropped"}`` of each category, in sorted order."""
     total, left = Counter(pair["category"] for pair in pairs), Counter(p.category for p in kept)
     return {
-        name: {"total": total[name], "kept": left[name], "dropped": total[name] - left[name]}
-        for name in sorted(total)
+        name: {"total": count, "kept": left[name], "dropped": count - left[name]}
+        for name, count in sorted(total.items())
     }
 
 
@@ -179,9 +179,8 @@ def tokenize_pairs(
     """
     if not pairs:
         raise UserError("expected at least one sentence pair for calibration, got none")
-    pad_id = tokenizer.pad_token_id
-    if pad_id is None:
-        pad_id = tokenizer.eos_token_id
+    ids = (tokenizer.pad_token_id, tokenizer.eos_token_id)
+    pad_id = next((one for one in ids if one is not None), None)
     if alignment == "pad" and pad_id is None:
         raise UserError(
             "alignment 'pad' needs a padding or end token, but the tokenizer has neither; "

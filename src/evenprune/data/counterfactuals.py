@@ -38,9 +38,8 @@ def about_others(
     for pair in pairs:
         target, known = targets[pair["id"]], groups[pair["category"]]
         others = [known[name] for name in sorted(known) if name != target.casefold()]
-        drawn = random.Random(f"counterfactuals {seed} {pair['id']}").sample(
-            others, min(count, len(others))
-        )
+        generator = random.Random(f"counterfactuals {seed} {pair['id']}")
+        drawn = generator.sample(others, min(count, len(others)))
         sentences = {
             other: [about(pair[side], target, other) for side in ("stereotype", "anti_stereotype")]
             for other in drawn

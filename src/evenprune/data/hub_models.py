@@ -16,10 +16,8 @@ from ..io.checksums import model_patterns, source_folder
 from ..io.errors import UserError
 from ..models.loading import weight_files
 from ..models.trust import FLAG, trusting_folders
-from .hub import snapshot
-from .lock import LOCK, read_lock
+from .hub import LOCK, read_lock, snapshot, split_ref
 from .packages import gguf_folder
-from .source_files import split_ref
 from .sources import is_gguf, resolve_source
 
 
