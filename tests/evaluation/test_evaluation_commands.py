@@ -19,7 +19,7 @@ from safety_models import TURNS
 from evenprune import cli
 from evenprune.config.tasks import FACTS, metrics_of
 from evenprune.data.readers.choice import ChoiceItem
-from evenprune.data.readers.wikitext import read_wikitext
+from evenprune.data.readers.texts import read_wikitext
 from evenprune.evaluation import perplexity
 from evenprune.evaluation.harness import Harness, wikitext_pages
 from evenprune.evaluation.language_model import load_language_model

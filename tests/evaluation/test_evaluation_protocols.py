@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenprune.data.prompts import DEMONSTRATIONS, unqover_prompt
+from evenprune.data.readers.choice import read_hellaswag
 from evenprune.data.readers.crows_pairs import CrowsPair
-from evenprune.data.readers.hellaswag import read_hellaswag
-from evenprune.data.readers.tinystories import read_tinystories
-from evenprune.data.readers.wikitext import read_wikitext
+from evenprune.data.readers.texts import read_tinystories, read_wikitext
 from evenprune.evaluation import crows_pairs, perplexity, records
 from evenprune.evaluation.crows_pairs import shared_positions
 from evenprune.evaluation.harness import Harness, loglikelihoods

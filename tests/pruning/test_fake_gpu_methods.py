@@ -11,7 +11,7 @@ from fake_gpu import DEVICE, fake_gpu
 from pruning_models import ARCHITECTURES, WORDS, random_pairs, save_model, write_rows
 
 from evenprune.data.calibration import tokenize_pairs, tokenize_texts
-from evenprune.data.readers.own_rows import read_pairs
+from evenprune.data.readers.own import read_pairs
 from evenprune.io import onednn
 from evenprune.models.loading import load_tokenizer
 from evenprune.pruning import solver
