@@ -102,8 +102,8 @@ def plan(
     paths: Paths, measured_in: Sequence[Path], rate: float | None = None, whole: bool = False
 ) -> list[str]:
     """Return what of a run is left, or the ``whole`` of it, in lines: jobs, seconds, disk."""
-    results, jobs = Path(paths.results), long_jobs(paths)
-    left = [job for job in jobs if whole or not _is_done(results / job.out)]
+    results = Path(paths.results)
+    left = [job for job in long_jobs(paths) if whole or not _is_done(results / job.out)]
     measured = [measured_seconds(paths, folder) for folder in dict.fromkeys(measured_in)]
     total, lines, unknown = 0.0, list[str](), 0
     for kind in dict.fromkeys(job.kind for job in left):
@@ -125,12 +125,7 @@ def plan(
         rest = f", and {unknown} jobs of unknown time" if 0 < unknown < len(left) else ""
         lines.append(f"one after the other: {said}{rest}")
     else:
-        times = [seconds(job, measured, None) for job in jobs]
-        took = [one for one, basis in times if basis == "measured"]
-        lines.append(
-            f"nothing is left to do; {len(took)} of {len(jobs)} long jobs were measured: "
-            f"{format_seconds(sum(took))} one after the other"
-        )
+        lines.append("nothing is left to do")
     models = grids.needed_models(paths.config)
     if unsized := [name for name in models if not model_size(paths, name)[0]]:
         lines.append(f"size unknown (give params in their entries): {', '.join(unsized)}")
