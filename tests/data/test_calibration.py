@@ -9,8 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune.cli import main
-from evenprune.data.build_calibration import choose_texts, shuffle_partners, truncate_text
-from evenprune.data.calibration import ALIGNMENTS, align, tokenize_pairs, tokenize_texts
+from evenprune.data.build_calibration import choose_texts
+from evenprune.data.calibration import (
+    ALIGNMENTS,
+    align,
+    tokenize_pairs,
+    tokenize_texts,
+    truncate_text,
+)
+from evenprune.data.counterfactuals import shuffle_partners
 from evenprune.data.readers.own import read_pairs
 from evenprune.data.readers.stereoset import LABELS
 from evenprune.data.sources import checksums

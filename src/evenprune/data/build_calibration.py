@@ -32,11 +32,11 @@ from ..io.files import digest, sha256_file, write_json, write_jsonl
 from ..io.marks import CALIBRATION
 from ..io.outputs import atomic_folder, check_folder
 from ..io.progress import track
-from ..models.bos import check_bos, with_bos
+from ..models.bos import check_bos
 from ..models.loading import load_tokenizer
 from ..models.trust import add_trust_argument
-from .calibration import counted, pair_notes, tokenize_pairs, tokenize_texts
-from .counterfactuals import add_counterfactuals, exchanged
+from .calibration import counted, pair_notes, tokenize_pairs, tokenize_texts, truncate_text
+from .counterfactuals import PARTNERS, add_counterfactuals, exchanged, shuffle_partners
 from .hub import split_ref
 from .hub_models import located
 from .readers.crows_pairs import read_crows_pairs
@@ -46,8 +46,6 @@ from .readers.texts import read_ultrachat
 
 Text = TypeVar("Text")
 PAIR = ("id", "category", "stereotype", "anti_stereotype")
-# Negative control -> which sentence of another pair becomes the partner.
-PARTNERS = {"shuffled-pairs": "anti_stereotype", "random-delta": "stereotype"}
 TOKENIZER_FILES = (
     *("tokenizer*", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.*", "merges.txt", "*.model"),
@@ -116,64 +114,11 @@ def select_categories(pairs: list[dict[str, str]], wanted: Sequence[str]) -> lis
     return [pair for pair in pairs if not wanted or pair["category"] in wanted]
 
 
-def shuffle_partners(
-    pairs: Sequence[dict[str, str]], lengths: Sequence[int], seed: int, control: str
-) -> list[dict[str, str] | None]:
-    """Return the pairs with partners exchanged among those of equal token count.
-
-    ``lengths`` are the token counts of the sentences that become partners: with the control
-    ``shuffled-pairs`` the anti-stereotypes, so that the two sentences of a pair no longer
-    belong together; with ``random-delta`` the stereotypes, so that the difference of the two
-    contrasts no stereotype with its opposite. Within a length the partners form one seeded
-    cycle, so none keeps its own; None stands for a pair that is alone with its length.
-    """
-    generator = random.Random(f"{control} {seed}")
-    groups: dict[int, list[int]] = {}
-    for index, length in enumerate(lengths):
-        groups.setdefault(length, []).append(index)
-    shuffled: list[dict[str, str] | None] = [None] * len(pairs)
-    for length in sorted(groups):
-        cycle = groups[length]
-        generator.shuffle(cycle)
-        for index, partner in zip(cycle, cycle[1:] + cycle[:1], strict=True):
-            if index != partner:
-                sentence = pairs[partner][PARTNERS[control]]
-                shuffled[index] = {**pairs[index], "anti_stereotype": sentence}
-    return shuffled
-
-
 def choose_texts(texts: Sequence[Text], count: int, seed: int) -> list[Text]:
     """Return the first ``count`` of a seeded permutation: a smaller set is part of a larger."""
     order = list(texts)
     random.Random(f"texts {seed}").shuffle(order)
     return order[:count]
-
-
-def truncate_text(
-    text: str, tokenizer: Any, max_tokens: int, flag: str = "--max-tokens", bos: str = "auto"
-) -> str:
-    """Return the longest beginning of a text, at a token's end, of at most ``max_tokens`` tokens.
-
-    Special tokens count, with ``bos`` as in ``tokenize_texts``. The result is tokenised again,
-    since a cut text need not split into the tokens it was cut from. Raises UserError when nothing
-    is left.
-    """
-    encoded = tokenizer(text, return_offsets_mapping=tokenizer.is_fast, verbose=False)
-    ids = encoded["input_ids"]
-    room = max_tokens + len(ids) - len(with_bos([ids], tokenizer, bos)[0])
-    if len(ids) <= room:
-        return text
-    for kept in range(room, 0, -1):
-        if tokenizer.is_fast:
-            cut = text[: max(end for _, end in encoded["offset_mapping"][:kept])]
-        else:
-            cut = str(tokenizer.decode(ids[:kept], skip_special_tokens=True))
-        if cut.strip() and len(tokenizer(cut, verbose=False)["input_ids"]) <= room:
-            return cut
-    raise UserError(
-        f"expected {flag} to leave some text, but {max_tokens} tokens hold none of "
-        f"{text[:40]!r}; raise it"
-    )
 
 
 def tokenizer_digest(folder: Path) -> str:

@@ -25,7 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..io.errors import UserError, shown
-from ..models.bos import check_bos, tokens_of
+from ..models.bos import check_bos, tokens_of, with_bos
 from ..models.token_trees import common_prefix
 
 if TYPE_CHECKING:
@@ -152,6 +152,33 @@ def tokenize_texts(
         if not ids:
             raise UserError(f"expected text, but {shown(text)} has no tokens; remove it")
     return [tuple(ids[:max_tokens]) for ids in rows]
+
+
+def truncate_text(
+    text: str, tokenizer: Any, max_tokens: int, flag: str = "--max-tokens", bos: str = "auto"
+) -> str:
+    """Return the longest beginning of a text, at a token's end, of at most ``max_tokens`` tokens.
+
+    Special tokens count, with ``bos`` as in ``tokenize_texts``. The result is tokenised again,
+    since a cut text need not split into the tokens it was cut from. Raises UserError when nothing
+    is left.
+    """
+    encoded = tokenizer(text, return_offsets_mapping=tokenizer.is_fast, verbose=False)
+    ids = encoded["input_ids"]
+    room = max_tokens + len(ids) - len(with_bos([ids], tokenizer, bos)[0])
+    if len(ids) <= room:
+        return text
+    for kept in range(room, 0, -1):
+        if tokenizer.is_fast:
+            cut = text[: max(end for _, end in encoded["offset_mapping"][:kept])]
+        else:
+            cut = str(tokenizer.decode(ids[:kept], skip_special_tokens=True))
+        if cut.strip() and len(tokenizer(cut, verbose=False)["input_ids"]) <= room:
+            return cut
+    raise UserError(
+        f"expected {flag} to leave some text, but {max_tokens} tokens hold none of "
+        f"{text[:40]!r}; raise it"
+    )
 
 
 def counted(pairs: Sequence[Pair], kept: Sequence[TokenPair]) -> dict[str, dict[str, int]]:

@@ -1,12 +1,11 @@
 """What a model is asked in the safety benchmarks: RealToxicityPrompts and HarmBench."""
 
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool
 from pydantic.dataclasses import dataclass
 
-from ...io.errors import UserError
 from .rows import Text, collect, csv_rows, find_file, read_items, read_stems
 
 Category = Literal["standard", "contextual", "copyright"]
@@ -63,15 +62,11 @@ def read_realtoxicityprompts(folder: Path | str) -> list[Prompt]:
     return read_stems(Prompt, folder, id="{stem}-{number}", category="{stem}")
 
 
-def read_harmbench(folder: Path | str, category: str | None = None) -> list[Behaviour]:
-    """Read HarmBench's text behaviours (400), or one functional category of them.
+def read_harmbench(folder: Path | str) -> list[Behaviour]:
+    """Read HarmBench's text behaviours (400).
 
     Categories are standard (200), contextual and copyright (100 each). A blank at the end of
     a behaviour is the source's and is kept.
     """
     path = find_file(folder, "harmbench_behaviors_text_all.csv")
-    items = collect(read_items(Behaviour, path, csv_rows), path)
-    known = get_args(Category)
-    if category is not None and category not in known:
-        raise UserError(f"expected a HarmBench category among {', '.join(known)}, got {category!r}")
-    return [item for item in items if category in (None, item.category)]
+    return collect(read_items(Behaviour, path, csv_rows), path)

@@ -1,6 +1,5 @@
 """Texts: documents such as TinyStories, WikiText-2, and the dialogues of UltraChat."""
 
-import random
 import re
 from pathlib import Path
 from typing import Annotated
@@ -58,15 +57,10 @@ def documents_file(folder: Path | str) -> Path:
     return files[0]
 
 
-def read_tinystories(folder: Path | str, seed: int = 0) -> list[Story]:
-    """Read documents, JSON lines with id and text, in a seeded random order.
-
-    The order matters: the stored stories are not uniform, so a range is no sample.
-    """
+def read_tinystories(folder: Path | str) -> list[Story]:
+    """Read documents, JSON lines with id and text; the stored ones are not uniform in order."""
     path = documents_file(folder)
-    stories = collect(read_items(Story, path), path)
-    random.Random(seed).shuffle(stories)
-    return stories
+    return collect(read_items(Story, path), path)
 
 
 def read_wikitext(folder: Path | str) -> list[str]:
