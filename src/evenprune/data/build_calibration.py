@@ -32,7 +32,6 @@ from ..io.files import digest, sha256_file, write_json, write_jsonl
 from ..io.marks import CALIBRATION
 from ..io.outputs import atomic_folder, check_folder
 from ..io.progress import track
-from ..models.bos import check_bos
 from ..models.loading import load_tokenizer
 from ..models.trust import add_trust_argument
 from .calibration import counted, pair_notes, tokenize_pairs, tokenize_texts, truncate_text
@@ -264,7 +263,6 @@ def build_calibration(
     inputs = [*places, *places.values()]
     check_folder(out, CALIBRATION, inputs)
     tokenizer = load_tokenizer(places[model])
-    check_bos(tokenizer, bos)
     parts = {}
     for source, given in asked.items():
         read = read_source_pairs(source, places[given], entry.counterfactuals > 0)
@@ -289,13 +287,14 @@ def build_calibration(
         **entry.model_dump(include={"pair_tokens", "counterfactuals"}),
         "bos": "" if bos == "auto" else bos,
     }
+    hub = sorted({split_ref(one)[0] for one in itertools.chain(*revisions)})
     manifest: dict[str, Any] = {
         "calibration": name or out.parent.name,
         "seed": seed,
         "alignment": alignment,
         "tokenizer_sha256": tokenizer_digest(places[model]),
         "sources": {source: _source_checksums(given) for source, given in asked.items()},
-        "hub": sorted({split_ref(one)[0] for one in itertools.chain(*revisions)}),
+        **({"hub": hub} if hub else {}),
         "pairs": chosen.numbers,
         "texts": {"asked": entry.n_texts, "kept": len(texts), "tokens": text_tokens},
         "tokens": {"pairs": chosen.tokens, "texts": text_tokens},
@@ -306,8 +305,6 @@ def build_calibration(
             **{name: value for name, value in optional.items() if value},
         },
     }
-    if not manifest["hub"]:
-        del manifest["hub"]
     with atomic_folder(out, CALIBRATION, inputs) as folder:
         written = {"pairs.jsonl": chosen.pairs, "texts.jsonl": texts}
         for file, rows in written.items():

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..io.errors import UserError, shown
+from ..io.errors import UserError
 from ..models.bos import check_bos, tokens_of, with_bos
 from ..models.token_trees import common_prefix
 
@@ -141,17 +141,12 @@ def tokenize_texts(
     """Return the token ids of each text with the tokenizer's default special tokens.
 
     ``bos`` then decides about BOS, as in evaluation. Longer texts are cut to their first
-    ``max_tokens`` tokens (special tokens count). Raises UserError for a text without tokens, and
-    as ``bos.tokens_of``.
+    ``max_tokens`` tokens (special tokens count). Raises UserError as ``bos.tokens_of``.
     """
     if not texts:
         return []
     check_bos(tokenizer, bos)
-    rows = tokens_of(tokenizer, texts, bos)
-    for text, ids in zip(texts, rows, strict=True):
-        if not ids:
-            raise UserError(f"expected text, but {shown(text)} has no tokens; remove it")
-    return [tuple(ids[:max_tokens]) for ids in rows]
+    return [tuple(ids[:max_tokens]) for ids in tokens_of(tokenizer, texts, bos)]
 
 
 def truncate_text(
@@ -201,11 +196,9 @@ def tokenize_pairs(
 
     ``pairs`` are rows as ``read_pairs`` returns them; index 0 is the stereotype, 1 the
     anti-stereotype. Each sentence is cut to its first ``max_tokens`` tokens before it is aligned.
-    Raises UserError when there are no pairs, when the alignment drops all of them, and for
-    ``pad`` with a tokenizer that has neither a padding nor an end token.
+    Raises UserError when the alignment drops all of them, and for ``pad`` with a tokenizer that has
+    neither a padding nor an end token.
     """
-    if not pairs:
-        raise UserError("expected at least one sentence pair for calibration, got none")
     ids = (tokenizer.pad_token_id, tokenizer.eos_token_id)
     pad_id = next((one for one in ids if one is not None), None)
     if alignment == "pad" and pad_id is None:

@@ -19,7 +19,7 @@ from ..io.checksums import Kind, sha256_cached, source_files
 from ..io.errors import UserError
 from ..io.files import digest, write_text
 from ..io.marks import DATA_SET
-from ..io.outputs import atomic_folder, check_folder
+from ..io.outputs import atomic_folder
 from ..models.loading import weight_files
 from .converters import convert
 from .hub import Entry, dataset_parts, fetch_locked, locked, pinned, read_lock, split_ref
@@ -178,7 +178,6 @@ def resolve_source(
         files = {file: lock[key]["files"][file] for file in names}
         return found | {"hub": split_ref(key)[0], "files": files}
     folder = Path(cache or cache_path("sources", "hub")) / name
-    check_folder(folder, DATA_SET, name="--cache")
     files = convert(name, dataset_parts(name, entry), paths)
     with atomic_folder(folder, DATA_SET) as temporary:
         for file, text in files.items():
