@@ -8,6 +8,7 @@ import shutil
 
 import evaluation_fixtures
 import pytest
+from both import refused
 from pruning_models import random_pairs, save_model, write_rows
 from reporting_run import small_config, write_run
 from safetensors.torch import load_file, save_file
@@ -23,14 +24,8 @@ def run(*words):
 
 
 def fails(capsys, *words, says=()):
-    """Assert exit status 2 and one sentence that has all of ``says``; return it."""
-    capsys.readouterr()
-    assert run(*words) == 2
-    message = capsys.readouterr().err.strip().splitlines()[-1]
-    assert message.startswith("error: ")
-    for text in says:
-        assert str(text) in message
-    return message
+    """Assert exit status 2 and one sentence that has all of ``says``."""
+    refused(capsys, words, *says)
 
 
 def change_weights(path):
