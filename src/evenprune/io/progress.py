@@ -38,10 +38,11 @@ class Progress:
         elif announced:
             print(f"{label}: {total:,} to do", file=sys.stderr, flush=True)
 
-    def update(self, count: int = 1) -> None:
+    def update(self, count: int = 1, note: str = "") -> None:
         """Add ``count`` finished units; show them if the interval has passed."""
         self.done += count
         if self.bar is not None:
+            self.bar.set_postfix_str(note, refresh=False)
             self.bar.update(count)
             if self.done >= self.total:
                 self.bar.close()
@@ -54,8 +55,8 @@ class Progress:
         elapsed = format_seconds(now - self.start)
         rest = max(self.total - self.done, 0) / max(self.done, 1)
         left = format_seconds((now - self.start) * rest)
-        line = f"{self.label} {self.done}/{self.total}  {elapsed}  eta {left}"
-        print(line, file=sys.stderr, flush=True)
+        line = f"{self.label} {self.done}/{self.total}  {elapsed}  eta {left}  {note}"
+        print(line.rstrip(), file=sys.stderr, flush=True)
 
 
 def track(items: Iterable[T], total: int, label: str) -> Iterator[T]:

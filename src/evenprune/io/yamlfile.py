@@ -75,7 +75,8 @@ def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``base`` with ``top`` over it: mappings merge, everything else replaces."""
     merged = copy.deepcopy(dict(base))
     for key, value in top.items():
-        below = merged.get(key)
-        both = isinstance(value, Mapping) and isinstance(below, Mapping)
-        merged[key] = merge(below, value) if both else copy.deepcopy(value)
+        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            merged[key] = merge(merged[key], value)
+        else:
+            merged[key] = copy.deepcopy(value)
     return merged
