@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..io.errors import UserError
+from ..io.errors import UserError, few
 from ..models.bos import check_bos, tokens_of, with_bos
 from ..models.token_trees import common_prefix
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 Pair = Mapping[str, Any]  # a row as ``read_pairs`` returns it
 ALIGNMENTS = ("equal-length", "pad", "suffix")
-NAMED = 10  # ids that a message names
 
 
 @dataclass(frozen=True)
@@ -96,12 +95,6 @@ def align(
     else:
         raise ValueError(f"unknown alignment {alignment!r}, expected one of {ALIGNMENTS}")
     return first, second, tuple((k, k) for k in range(len(first)))
-
-
-def few(ids: Sequence[str]) -> str:
-    """Return the first ids of a list in words, and how many more there are."""
-    rest = len(ids) - NAMED
-    return ", ".join(ids[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def pair_notes(pairs: Sequence[Pair], tokenized: "TokenizedPairs", how: str) -> list[str]:
