@@ -115,17 +115,12 @@ def plan(
         how = ", ".join(f"{count} {basis}" for basis, count in known.items())
         lines.append(f"  {len(mine)} {kind}: {sum(j.flops for j in mine):.2g} FLOP, {time} ({how})")
         total, unknown = total + spent, unknown + known["unknown"]
+    lines.append(f"one after the other: {format_seconds(total)}" if left else "nothing is left")
     if unknown:
         lines.append(
-            f"{unknown} jobs are of a kind that was never measured on this device: run some of "
+            f"and {unknown} jobs of a kind that was never measured on this device: run some of "
             "them, or give --flops-per-second for a floor"
         )
-    if left:
-        said = format_seconds(total) if unknown < len(left) else "time unknown"
-        rest = f", and {unknown} jobs of unknown time" if 0 < unknown < len(left) else ""
-        lines.append(f"one after the other: {said}{rest}")
-    else:
-        lines.append("nothing is left to do")
     models = grids.needed_models(paths.config)
     if unsized := [name for name in models if not model_size(paths, name)[0]]:
         lines.append(f"size unknown (give params in their entries): {', '.join(unsized)}")
@@ -268,9 +263,7 @@ def gigabytes(size: float) -> str:
 def free_bytes(folder: Path) -> int:
     """Return what is free where a folder is or will be made; quotas are not seen here."""
     place = Path(os.path.abspath(folder))
-    while not place.exists():
-        place = place.parent
-    return shutil.disk_usage(place).free
+    return shutil.disk_usage(next(one for one in (place, *place.parents) if one.exists())).free
 
 
 def needed_bytes(paths: Paths, outputs: Collection[str]) -> float:
