@@ -10,7 +10,6 @@ from ..io.checksums import read_sealed
 from ..io.codedigest import code_digest
 from ..io.errors import UserError
 from ..io.files import digest
-from ..io.reading import expected_form
 from . import build_calibration
 from .packages import cache_path
 from .sources import resolve_source
@@ -86,6 +85,5 @@ def default_calibration(
         )
     print(f"calibration {name} of the catalogue, in {folder}", file=sys.stderr)
     remedy = f"remove {folder} and run the same command again"
-    with expected_form("a calibration", folder / "manifest.json", remedy):
-        kept = read_sealed(folder / "manifest.json", remedy)["texts"]["kept"]
+    kept = read_sealed(folder / "manifest.json", remedy)["texts"]["kept"]
     return folder / "pairs.jsonl", folder / "texts.jsonl" if kept else None
