@@ -174,9 +174,14 @@ def resolve_source(
         key, names = located[name]
         folder = paths[name][0].parent
         weight_files(folder)
-        found = _record(kind, name, entry, folder, "hub", lock[key]["revision"])
-        files = {file: lock[key]["files"][file] for file in names}
-        return found | {"hub": split_ref(key)[0], "files": files}
+        return {
+            "model": name,
+            "origin": "hub",
+            "folder": str(folder),
+            "hub": split_ref(key)[0],
+            "revision": lock[key]["revision"],
+            "files": {file: lock[key]["files"][file] for file in names},
+        }
     folder = Path(cache or cache_path("sources", "hub")) / name
     files = convert(name, dataset_parts(name, entry), paths)
     with atomic_folder(folder, DATA_SET) as temporary:
