@@ -169,7 +169,7 @@ def _refuse_inputs(folder: Path, inputs: Iterable[Input], path: Path, name: str)
 
 def _check_writable(path: Path, name: str, shown: Path | None = None) -> None:
     """Raise UserError unless something can be made beside ``path``."""
-    place = next(one for one in path.parents if os.path.lexists(one))
+    place = next((one for one in path.parents if os.path.lexists(one)), path.parent)
     shown = shown or path
     if not place.is_dir():
         raise UserError(
