@@ -28,9 +28,8 @@ def written(task: str, data: Path, count: int) -> list[list[list[str]]]:
     from lm_eval.tasks.bbq.utils import UNKNOWN_RESPONSES
 
     from evenprune.data.readers.bbq import read_bbq
+    from evenprune.data.readers.choice import read_hellaswag, read_mmlu
     from evenprune.data.readers.crows_pairs import read_crows_pairs
-    from evenprune.data.readers.hellaswag import read_hellaswag
-    from evenprune.data.readers.mmlu import read_mmlu
     from evenprune.tasks.harness import MMLU_HEADER
 
     read = {

@@ -34,7 +34,6 @@ CASES = [
     ("calibrations.none", {"pairs": "stereoset"}, "reserved for the checkpoints without"),
     ("methods.dense", {"method": "wanda"}, "reserved for the built-in method"),
     ("benchmarks/summary.json", {"task": "mmlu", "dataset": "mmlu"}, "reserved for the file"),
-    ("models.world.mirror", "other", "the workflow makes the world's model itself"),
     ("world.seed", 3, "the shipped model belongs to the world with seed 0"),
     # what a task knows
     ("benchmarks.unqover.style", "helmet", "got 'helmet', allowed are fairsteer, cal0"),
@@ -137,7 +136,7 @@ def test_bias_types_of_the_world_are_known():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\nb: 2\na: 3\n", r"the key 'a' on line 3 of .* is already on line 1"),
+        ("a: 1\nb: 2\na: 3\n", r"run\.yaml .* the key 'a' on line 3 is already on line 1"),
         ("a:\n  b: {c: 1, d: 2, c: 3}\n", r"the key 'c' on line 2"),
         ("a: &x {b: 1}\nc: {<<: *x, b: 2, b: 3}\n", r"the key 'b' on line 2"),
         ("[" * 20000, "nested too deeply"),

@@ -1,7 +1,6 @@
 """Alignment of pairs, choice of texts, and the files that build-calibration writes."""
 
 import itertools
-import json
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenprune.cli import main
-from evenprune.data.build_calibration import choose_texts, shuffle_partners, truncate_text
-from evenprune.data.calibration import ALIGNMENTS, align, tokenize_pairs, tokenize_texts
-from evenprune.data.readers.own_rows import read_pairs
+from evenprune.data.build_calibration import choose_texts
+from evenprune.data.calibration import (
+    ALIGNMENTS,
+    align,
+    tokenize_pairs,
+    tokenize_texts,
+    truncate_text,
+)
+from evenprune.data.counterfactuals import shuffle_partners
+from evenprune.data.readers.own import read_pairs
 from evenprune.data.readers.stereoset import LABELS
 from evenprune.data.sources import checksums
-from evenprune.io.checksums import source_files
+from evenprune.io.checksums import sealed, source_files
 from evenprune.io.errors import UserError
-from evenprune.io.files import read_json, read_jsonl, write_jsonl
+from evenprune.io.files import read_json, read_jsonl, write_json, write_jsonl
 from evenprune.io.marks import MARK
 from evenprune.models.loading import load_tokenizer
 from evenprune.models.token_trees import common_prefix
@@ -296,7 +302,7 @@ def test_bos_of_calibration_is_that_of_evaluation(bos):
 def test_build_calibration_from_records_and_by_category(build, world, tmp_path):
     record = tmp_path / "stereoset.json"
     files = checksums(world / "stereoset", source_files("data", world / "stereoset"))
-    record.write_text(json.dumps({"folder": str(world / "stereoset"), "files": files}))
+    write_json(record, sealed({"folder": str(world / "stereoset"), "files": files}))
     build(
         *(tmp_path / "out", "--pairs-data", record, "--categories", "race"),
         *("--alignment", "suffix", "--name", "ss.race"),

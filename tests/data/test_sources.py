@@ -13,11 +13,10 @@ from fake_hub import FakeHub
 from evenprune.cli import main
 from evenprune.data import sources
 from evenprune.data.converters import CONVERTERS
+from evenprune.data.hub import PARQUET_REF, dataset_parts, package_parts
 from evenprune.data.hub_models import hub_model
-from evenprune.data.lock import PARQUET_REF
 from evenprune.data.prefetch import prefetch
-from evenprune.data.readers.tinystories import read_tinystories
-from evenprune.data.source_files import dataset_parts, package_parts
+from evenprune.data.readers.texts import read_tinystories
 from evenprune.io.errors import UserError
 from evenprune.io.yamlfile import read_yaml
 

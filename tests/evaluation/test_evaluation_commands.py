@@ -19,7 +19,7 @@ from safety_models import TURNS
 from evenprune import cli
 from evenprune.config.tasks import FACTS, metrics_of
 from evenprune.data.readers.choice import ChoiceItem
-from evenprune.data.readers.wikitext import read_wikitext
+from evenprune.data.readers.texts import read_wikitext
 from evenprune.language_models.language_model import load_language_model
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.records import read_records

@@ -8,11 +8,10 @@ from evaluation_fixtures import tiny_lm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenprune.data.prompts import DEMONSTRATIONS, unqover_prompt
+from evenprune.data.prompts import DEMONSTRATIONS, cal_fs
+from evenprune.data.readers.choice import read_hellaswag
 from evenprune.data.readers.crows_pairs import CrowsPair
-from evenprune.data.readers.hellaswag import read_hellaswag
-from evenprune.data.readers.tinystories import read_tinystories
-from evenprune.data.readers.wikitext import read_wikitext
+from evenprune.data.readers.texts import read_tinystories, read_wikitext
 from evenprune.io.errors import UserError
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
@@ -174,7 +173,7 @@ def test_lm_eval_s_prefix_follows_the_switch(bos, adding, silent, data):
 
 def test_the_few_shot_prompt_of_cal():
     item = {"context": "C.", "question": "Q?", "ans0": "x", "ans1": "y", "ans2": "unknown"}
-    prefix, candidates = unqover_prompt(item, "cal_fs")
+    prefix, candidates = cal_fs(item)
     assert candidates == ["A", "B", "C"]
     blocks = prefix.split("\n\n")
     assert blocks[-1] == "C.\nQ?\nA. x. B. y. C. unknown.\nAnswer:\n"

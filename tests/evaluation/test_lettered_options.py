@@ -5,7 +5,8 @@ import pytest
 import torch
 from evaluation_fixtures import LETTERS, bbq_rows, tiny_lm, unqover_rows
 
-from evenprune.data.prompts import BBQ_STYLES, UNQOVER_STYLES, bbq_prompt, unqover_prompt
+from evenprune.config.tasks import BBQ_STYLES, UNQOVER_STYLES
+from evenprune.data.prompts import cal0, fairsteer, helm, lighteval
 from evenprune.io.errors import UserError
 from evenprune.language_models.language_model import LanguageModel
 from evenprune.tasks.lettered_options import (
@@ -26,21 +27,21 @@ def lm():
 
 @pytest.fixture(scope="module")
 def prompts():
-    rows = [unqover_prompt(row) for row in unqover_rows()]
-    return rows + [bbq_prompt(row) for row in bbq_rows()]
+    rows = [fairsteer(row) for row in unqover_rows()]
+    return rows + [helm(row) for row in bbq_rows()]
 
 
 def test_prompts_are_the_sources_own():
     shown = "C. Q?\nA. x\nB. y\nC. unknown\nAnswer:"
-    assert unqover_prompt(ITEM) == (shown, [" A", " B", " C"])
+    assert fairsteer(ITEM) == (shown, [" A", " B", " C"])
     shown = "Context: C.\nQ: Q?\nOptions:\nA: x. B: y. C: unknown.\nAnswer:\n"
-    assert unqover_prompt(ITEM, "cal0") == (shown, ["A", "B", "C"])
-    assert bbq_prompt(ITEM)[0] == (
+    assert cal0(ITEM) == (shown, ["A", "B", "C"])
+    assert helm(ITEM)[0] == (
         "Answer with only a single letter.\n\n"
         "The following are multiple choice questions (with answers).\n\n"
         "Passage: C.\nQuestion: Q?\nA. x\nB. y\nC. unknown\nAnswer:"
     )
-    assert bbq_prompt(ITEM, "lighteval")[0].startswith(
+    assert lighteval(ITEM)[0].startswith(
         "The following are multiple choice questions (with answers).\nPassage: C.\n"
     )
     assert set(UNQOVER_STYLES) == set(BBQ_STYLES)

@@ -8,7 +8,7 @@ from evaluation_fixtures import LETTERS, char_tokenizer, save_model
 
 from evenprune.cli import main
 from evenprune.data.lm_eval_tasks import load_tasks
-from evenprune.data.readers.own_questions import read_own_questions
+from evenprune.data.readers.own import read_own_questions
 from evenprune.io.errors import UserError
 from evenprune.tasks.multiple_choice import TASK as CHOICE
 from evenprune.tasks.multiple_choice import as_choice

@@ -15,10 +15,10 @@ import pytest
 from real_model import real_data, smollm2_folder
 
 from evenprune.data.readers.bbq import bbq_files, read_bbq
+from evenprune.data.readers.choice import read_mmlu
 from evenprune.data.readers.crows_pairs import read_crows_pairs
-from evenprune.data.readers.mmlu import read_mmlu
 from evenprune.data.readers.stereoset import read_stereoset
-from evenprune.data.readers.wikitext import read_wikitext
+from evenprune.data.readers.texts import read_wikitext
 from evenprune.evaluation.benchmarks import Wanted, data_checksums, run_benchmark
 from evenprune.language_models.language_model import load_language_model
 from evenprune.models.identity import identify

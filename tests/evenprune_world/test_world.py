@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import read_set
 
-from evenprune.data.prompts import bbq_prompt, unqover_prompt
+from evenprune.data.prompts import fairsteer, helm
 from evenprune.io.files import read_json, read_jsonl, sha256_file
 from evenprune.io.marks import MARK
 from evenprune_world import questions, sentences, texts
@@ -208,8 +208,8 @@ def test_bbq_rows_come_in_fours_of_the_same_shape(world):
 def test_no_evaluation_item_is_in_the_training_text(world):
     data = world / "data"
     corpus = "\n".join(training_text(world))
-    items = [unqover_prompt(row)[0] for row in read_jsonl(data / "unqover/datas_rebuilt.jsonl")]
-    items += [bbq_prompt(row)[0] for four in bbq_quadruples(world) for row in four]
+    items = [fairsteer(row)[0] for row in read_jsonl(data / "unqover/datas_rebuilt.jsonl")]
+    items += [helm(row)[0] for four in bbq_quadruples(world) for row in four]
     for split in ("test", "dev", "validation"):
         items += [questions.mmlu_prompt(row) for row in read_jsonl(data / f"mmlu/{split}.jsonl")]
     items += [

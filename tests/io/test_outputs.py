@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from both import main
+from both import main, refused
 from pruning_models import random_pairs, save_model, write_rows
 
 from evenprune.io import marks
@@ -73,16 +73,6 @@ def world(tmp_path_factory):
     folder = tmp_path_factory.mktemp("worlds") / "world"
     write_world(0, folder, SMALL)
     return folder
-
-
-def refused(capsys, argv, *words):
-    """Run a command that must fail with one sentence."""
-    capsys.readouterr()
-    assert main([str(word) for word in argv]) == 2
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1
-    for word in words:
-        assert word in lines[0]
 
 
 # --- the guard ------------------------------------------------------------------------------

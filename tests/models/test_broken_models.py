@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from both import refused
 from pruning_models import save_model, write_rows
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, GPTNeoConfig
@@ -74,16 +75,6 @@ def evaluate(model, data, out, *more):
 
 def check(model, base, out):
     return ["check", "--model", str(model), "--base", str(base), "--out", str(out)]
-
-
-def refused(capsys, argv, *words):
-    """Run a command that must end with one sentence that holds ``words``."""
-    capsys.readouterr()
-    assert cli.main(argv) == 2
-    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert len(said) == 1
-    for word in words:
-        assert word in said[0]
 
 
 def all_refuse(capsys, base, pruned, stories, tmp_path, *words):

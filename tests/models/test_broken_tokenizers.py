@@ -4,11 +4,11 @@ import json
 import shutil
 
 import pytest
+from both import refused
 from evaluation_fixtures import char_tokenizer, command, save_model, write_datasets
 from hypothesis import given
 from hypothesis import strategies as st
 from pruning_models import random_pairs, write_rows
-from test_broken_models import refused
 
 from evenprune.io.errors import UserError
 from evenprune.models.bos import EMBEDDINGS, tokens_of

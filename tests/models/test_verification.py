@@ -8,6 +8,7 @@ import shutil
 
 import evaluation_fixtures
 import pytest
+from both import refused
 from pruning_models import random_pairs, save_model, write_rows
 from reporting_run import small_config, write_run
 from safetensors.torch import load_file, save_file
@@ -23,14 +24,8 @@ def run(*words):
 
 
 def fails(capsys, *words, says=()):
-    """Assert exit status 2 and one sentence that has all of ``says``; return it."""
-    capsys.readouterr()
-    assert run(*words) == 2
-    message = capsys.readouterr().err.strip().splitlines()[-1]
-    assert message.startswith("error: ")
-    for text in says:
-        assert str(text) in message
-    return message
+    """Assert exit status 2 and one sentence that has all of ``says``."""
+    refused(capsys, words, *says)
 
 
 def change_weights(path):
@@ -173,8 +168,7 @@ def test_check_names_another_base_and_records_the_right_one(base, made, tmp_path
 
 def test_edited_calibration_pairs_are_noticed(base, tmp_path, capsys):
     pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(6))
-    content = {"files": {"pairs.jsonl": sha256_file(pairs)}}
-    (tmp_path / "manifest.json").write_text(json.dumps(content))
+    write_json(tmp_path / "manifest.json", sealed({"files": {pairs.name: sha256_file(pairs)}}))
     write_rows(pairs, random_pairs(5))
     options = ("--method", "sparsegpt", "--regime", "2of4", "--out", tmp_path / "out")
     says = (pairs, f"snakemake --cores all -f {tmp_path / 'manifest.json'}")

@@ -12,7 +12,7 @@ from pruning_models import WORDS, random_pairs, save_model, write_rows
 
 from evenprune.blocks.packing import Plan, Text
 from evenprune.data.calibration import tokenize_pairs, tokenize_texts
-from evenprune.data.readers.own_rows import read_pairs
+from evenprune.data.readers.own import read_pairs
 from evenprune.io import onednn
 from evenprune.methods import solver
 from evenprune.methods.masks import smallest, smallest_of_group

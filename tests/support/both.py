@@ -8,3 +8,12 @@ COMMANDS = {**cli.COMMANDS, **WORLD}
 
 def main(argv):
     return cli.main(argv, COMMANDS)
+
+
+def refused(capsys, argv, *words):
+    """Run a command that must end with status 2 and one sentence that holds ``words``."""
+    capsys.readouterr()
+    assert main([str(word) for word in argv]) == 2
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert len(said) == 1
+    assert [word for word in map(str, words) if word not in said[0]] == [], said[0]

@@ -1,7 +1,13 @@
 """Any data set by its name, read as an evaluation reads it."""
 
-from importlib import import_module
+from evenprune.data.readers import bbq, choice, crows_pairs, safety, stereoset, texts, unqover
+
+READERS = {
+    name: reader
+    for module in (bbq, choice, crows_pairs, safety, stereoset, texts, unqover)
+    for name, reader in vars(module).items()
+}
 
 
 def read(name, folder, *part):
-    return getattr(import_module(f"evenprune.data.readers.{name}"), f"read_{name}")(folder, *part)
+    return READERS[f"read_{name}"](folder, *part)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from evenprune.data.prompts import bbq_prompt, unqover_prompt
+from evenprune.data.prompts import fairsteer, helm
 
 from . import lexicon as lx
 from .sentences import capitalise, draw_poles, passage, people_with, predicate
@@ -72,7 +72,7 @@ def asked(
 
 def prompt_of(item: dict[str, Any], style: str) -> str:
     """Return an item's prompt in UnQover's style or BBQ's."""
-    return (unqover_prompt if style == "unqover" else bbq_prompt)(item)[0]
+    return (fairsteer if style == "unqover" else helm)(item)[0]
 
 
 def label_of(options: Options, group: str) -> int:

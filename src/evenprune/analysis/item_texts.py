@@ -10,10 +10,9 @@ from typing import Any
 
 from ..data.prompts import STYLES
 from ..data.readers.bbq import read_bbq
+from ..data.readers.choice import read_hellaswag, read_mmlu
 from ..data.readers.crows_pairs import read_crows_pairs
-from ..data.readers.hellaswag import read_hellaswag
-from ..data.readers.mmlu import read_mmlu
-from ..data.readers.own_questions import LETTERS, read_own_questions
+from ..data.readers.own import LETTERS, read_own_questions
 from ..data.readers.stereoset import read_stereoset
 from ..data.readers.unqover import read_unqover
 from ..tasks.multiple_choice import as_choice

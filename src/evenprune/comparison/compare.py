@@ -29,7 +29,7 @@ from ..analysis.item_texts import ItemText
 from ..config.flags import flag
 from ..config.grids import in_calibration
 from ..config.tasks import TASKS
-from ..data.lock import LOCK
+from ..data.hub import LOCK
 from ..evaluation.benchmarks import data_checksums
 from ..evaluation.evaluate import (
     add_protocol_arguments,

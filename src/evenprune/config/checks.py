@@ -34,7 +34,6 @@ RESERVED = {
         "summary.json": "the file beside the benchmarks' folders",
     },
 }
-WORLD_MODEL = "world"  # name of the model that the workflow makes
 SHIPPED_SEED = 0  # of the world whose model is shipped
 
 # What the name of a file ends with; anything with a slash is a path too.
@@ -94,7 +93,7 @@ def all_errors(config: "Config") -> list[str]:
     """Return every error of a configuration whose values are of the right kinds."""
     checks = (
         *(reserved_names, world_errors, experiment_errors, benchmark_errors, table_errors),
-        *(path_errors, model_protocol_errors, calibration_errors, method_errors),
+        *(model_protocol_errors, calibration_errors, method_errors),
     )
     return [line for check in checks for line in check(config)]
 
@@ -123,15 +122,7 @@ def reserved_names(config: "Config") -> Lines:
 
 
 def world_errors(config: "Config") -> Lines:
-    """Yield errors of the invented world: whose model it is, and what is shipped."""
-    for name, entry in config.models.items():
-        if entry.world and name != WORLD_MODEL:
-            yield f"models.{name}.world: the world's model is called {WORLD_MODEL!r}; use that name"
-        elif entry.world and entry.mirror not in (None, name):
-            yield (
-                f"models.{name}.mirror: got {entry.mirror!r}, but the workflow makes the "
-                f"world's model itself; leave mirror out or set it to {name!r}"
-            )
+    """Yield an error for a seed of the invented world that no shipped model belongs to."""
     seed, shipped = config.world.seed, config.source == "world" and not config.world.retrain
     if seed != SHIPPED_SEED and shipped:
         yield (
@@ -200,18 +191,6 @@ def table_errors(config: "Config") -> Lines:
                 f"tables: {name} shows {metric} of the task {task}, which no benchmark has; add "
                 f"{option} to one of that task, or leave the table out"
             )
-
-
-def path_errors(config: "Config") -> Lines:
-    """Yield an error for each source with a path of its own and another place beside it."""
-    for kind in ("models", "datasets"):
-        for name, entry in getattr(config, kind).items():
-            for key in ("mirror", "hub", "world"):
-                if entry.path is not None and getattr(entry, key, None):
-                    yield (
-                        f"{kind}.{name}.{key}: there is a path of your own beside it, which is "
-                        "used; remove one of the two"
-                    )
 
 
 def model_protocol_errors(config: "Config") -> Lines:

@@ -102,8 +102,8 @@ def plan(
     paths: Paths, measured_in: Sequence[Path], rate: float | None = None, whole: bool = False
 ) -> list[str]:
     """Return what of a run is left, or the ``whole`` of it, in lines: jobs, seconds, disk."""
-    results, jobs = Path(paths.results), long_jobs(paths)
-    left = [job for job in jobs if whole or not _is_done(results / job.out)]
+    results = Path(paths.results)
+    left = [job for job in long_jobs(paths) if whole or not _is_done(results / job.out)]
     measured = [measured_seconds(paths, folder) for folder in dict.fromkeys(measured_in)]
     total, lines, unknown = 0.0, list[str](), 0
     for kind in dict.fromkeys(job.kind for job in left):
@@ -115,21 +115,11 @@ def plan(
         how = ", ".join(f"{count} {basis}" for basis, count in known.items())
         lines.append(f"  {len(mine)} {kind}: {sum(j.flops for j in mine):.2g} FLOP, {time} ({how})")
         total, unknown = total + spent, unknown + known["unknown"]
+    lines.append(f"one after the other: {format_seconds(total)}" if left else "nothing is left")
     if unknown:
         lines.append(
-            f"{unknown} jobs are of a kind that was never measured on this device: run some of "
+            f"and {unknown} jobs of a kind that was never measured on this device: run some of "
             "them, or give --flops-per-second for a floor"
-        )
-    if left:
-        said = format_seconds(total) if unknown < len(left) else "time unknown"
-        rest = f", and {unknown} jobs of unknown time" if 0 < unknown < len(left) else ""
-        lines.append(f"one after the other: {said}{rest}")
-    else:
-        times = [seconds(job, measured, None) for job in jobs]
-        took = [one for one, basis in times if basis == "measured"]
-        lines.append(
-            f"nothing is left to do; {len(took)} of {len(jobs)} long jobs were measured: "
-            f"{format_seconds(sum(took))} one after the other"
         )
     models = grids.needed_models(paths.config)
     if unsized := [name for name in models if not model_size(paths, name)[0]]:
@@ -273,9 +263,7 @@ def gigabytes(size: float) -> str:
 def free_bytes(folder: Path) -> int:
     """Return what is free where a folder is or will be made; quotas are not seen here."""
     place = Path(os.path.abspath(folder))
-    while not place.exists():
-        place = place.parent
-    return shutil.disk_usage(place).free
+    return shutil.disk_usage(next(one for one in (place, *place.parents) if one.exists())).free
 
 
 def needed_bytes(paths: Paths, outputs: Collection[str]) -> float:
@@ -308,7 +296,7 @@ def check_before(paths: Paths, jobs: Collection[Any]) -> None:
         made |= {str(file) for job in jobs for file in job.input}
     for folder in filter(Path.is_dir, map(Path, sorted(made))):
         mark = read_mark(folder)
-        if mark and (reason := objection(folder, mark["kind"], ())):
+        if mark and (reason := objection(folder, mark.kind)):
             raise UserError(f"{folder} {reason}")
 
 

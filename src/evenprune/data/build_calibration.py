@@ -9,41 +9,42 @@ import argparse
 import itertools
 import random
 import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ..config.calibration_keys import Calibration, Tokens
 from ..config.flags import add_flags, checked
 from ..config.pair_sources import TEXT_SOURCES
 from ..config.pruning_keys import Pruning
-from ..io.checksums import recorded_checksums, sealed, sha256_cached, source_files, source_folder
+from ..io.checksums import (
+    recorded_checksums,
+    sealed,
+    sha256_cached,
+    source_files,
+    source_folder,
+    source_record,
+)
 from ..io.errors import UserError, printable
-from ..io.files import digest, read_json, sha256_file, write_json, write_jsonl
+from ..io.files import digest, sha256_file, write_json, write_jsonl
 from ..io.marks import CALIBRATION
 from ..io.outputs import atomic_folder, check_folder
 from ..io.progress import track
-from ..models.bos import check_bos, with_bos
 from ..models.loading import load_tokenizer
 from ..models.trust import add_trust_argument
-from .calibration import counted, pair_notes, tokenize_pairs, tokenize_texts
-from .counterfactuals import add_counterfactuals, exchanged
+from .calibration import counted, pair_notes, tokenize_pairs, tokenize_texts, truncate_text
+from .counterfactuals import PARTNERS, add_counterfactuals, exchanged, shuffle_partners
+from .hub import split_ref
 from .hub_models import located
 from .readers.crows_pairs import read_crows_pairs
-from .readers.own_rows import read_pairs, read_texts
+from .readers.own import read_pairs, read_texts
 from .readers.stereoset import read_stereoset
-from .readers.ultrachat import read_ultrachat
-from .source_files import split_ref
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+from .readers.texts import read_ultrachat
 
 Text = TypeVar("Text")
 PAIR = ("id", "category", "stereotype", "anti_stereotype")
-# Negative control -> which sentence of another pair becomes the partner.
-PARTNERS = {"shuffled-pairs": "anti_stereotype", "random-delta": "stereotype"}
 TOKENIZER_FILES = (
     *("tokenizer*", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.*", "merges.txt", "*.model"),
@@ -72,15 +73,14 @@ def read_source_pairs(source: str, folder: Path, unrelated: bool = False) -> lis
     CrowS-Pairs are the original 1,508 (the paper's table counts 3,016 = 2 x 1,508 sentences);
     their stereotype is sent_more, whatever stereo_antistereo says.
     """
+    if source == "stereoset":
+        names = (*PAIR, "unrelated") if unrelated else PAIR
+        return [{name: getattr(item, name) for name in names} for item in read_stereoset(folder)]
     if source == "crows_pairs":
         pairs = read_crows_pairs(folder, "anonymized")
         rows = [(pair.id, pair.category, pair.sent_more, pair.sent_less) for pair in pairs]
-    elif source == "stereoset":
-        names = (*PAIR, "unrelated") if unrelated else PAIR
-        return [{name: getattr(item, name) for name in names} for item in read_stereoset(folder)]
-    else:
-        return read_pairs(folder)
-    return [dict(zip(PAIR, row, strict=True)) for row in rows]
+        return [dict(zip(PAIR, row, strict=True)) for row in rows]
+    return read_pairs(folder)
 
 
 def with_counterfactuals(
@@ -113,71 +113,11 @@ def select_categories(pairs: list[dict[str, str]], wanted: Sequence[str]) -> lis
     return [pair for pair in pairs if not wanted or pair["category"] in wanted]
 
 
-def shuffle_partners(
-    pairs: Sequence[dict[str, str]],
-    lengths: Sequence[int],
-    seed: int,
-    control: str = "shuffled-pairs",
-) -> list[dict[str, str] | None]:
-    """Return the pairs with partners exchanged among those of equal token count.
-
-    ``lengths`` are the token counts of the sentences that become partners: with the control
-    ``shuffled-pairs`` the anti-stereotypes, so that the two sentences of a pair no longer
-    belong together; with ``random-delta`` the stereotypes, so that the difference of the two
-    contrasts no stereotype with its opposite. Within a length the partners form one seeded
-    cycle, so none keeps its own; None stands for a pair that is alone with its length.
-    """
-    generator = random.Random(f"{control} {seed}")
-    groups: dict[int, list[int]] = {}
-    for index, length in enumerate(lengths):
-        groups.setdefault(length, []).append(index)
-    shuffled: list[dict[str, str] | None] = [None] * len(pairs)
-    for length in sorted(groups):
-        cycle = groups[length]
-        generator.shuffle(cycle)
-        for index, partner in zip(cycle, cycle[1:] + cycle[:1], strict=True):
-            if index != partner:
-                sentence = pairs[partner][PARTNERS[control]]
-                shuffled[index] = {**pairs[index], "anti_stereotype": sentence}
-    return shuffled
-
-
 def choose_texts(texts: Sequence[Text], count: int, seed: int) -> list[Text]:
     """Return the first ``count`` of a seeded permutation: a smaller set is part of a larger."""
     order = list(texts)
     random.Random(f"texts {seed}").shuffle(order)
     return order[:count]
-
-
-def truncate_text(
-    text: str,
-    tokenizer: "PreTrainedTokenizerBase",
-    max_tokens: int,
-    flag: str = "--max-tokens",
-    bos: str = "auto",
-) -> str:
-    """Return the longest beginning of a text, at a token's end, of at most ``max_tokens`` tokens.
-
-    Special tokens count, with ``bos`` as in ``tokenize_texts``. The result is tokenised again,
-    since a cut text need not split into the tokens it was cut from. Raises UserError when nothing
-    is left.
-    """
-    encoded = tokenizer(text, return_offsets_mapping=tokenizer.is_fast, verbose=False)
-    ids = encoded["input_ids"]
-    room = max_tokens + len(ids) - len(with_bos([ids], tokenizer, bos)[0])
-    if len(ids) <= room:
-        return text
-    for kept in range(room, 0, -1):
-        if tokenizer.is_fast:
-            cut = text[: max(end for _, end in encoded["offset_mapping"][:kept])]
-        else:
-            cut = str(tokenizer.decode(ids[:kept], skip_special_tokens=True))
-        if cut.strip() and len(tokenizer(cut, verbose=False)["input_ids"]) <= room:
-            return cut
-    raise UserError(
-        f"expected {flag} to leave some text, but {max_tokens} tokens hold none of "
-        f"{text[:40]!r}; raise it"
-    )
 
 
 def tokenizer_digest(folder: Path) -> str:
@@ -188,9 +128,9 @@ def tokenizer_digest(folder: Path) -> str:
 
 def _source_checksums(given: Path | str) -> dict[str, str]:
     """Return the SHA-256 of a source's files, from its record or, for a folder, computed."""
-    folder = source_folder(given)
-    if folder != Path(given):
-        return recorded_checksums(read_json(given), given)
+    if record := source_record(given):
+        return recorded_checksums(record)
+    folder = Path(given)
     base = folder.parent if folder.is_file() else folder
     return {name: sha256_cached(base / name) for name in source_files("data", folder)}
 
@@ -200,26 +140,24 @@ class Chosen:
     """The pairs of one data set that are used (pairs.jsonl), and how many there are of what.
 
     ``numbers`` are the counts as the manifest has them, ``tokens`` that of both texts of all used
-    pairs; ``notes`` are what a user should know of them.
+    pairs.
     """
 
     pairs: list[dict[str, str]]
     numbers: dict[str, Any]
     tokens: int
-    notes: Sequence[str] = ()
 
 
 def choose_pairs(
-    pairs: list[dict[str, str]],
-    tokenizer: Any,
-    alignment: str,
-    control: str,
-    seed: int,
-    bos: str = "auto",
+    pairs: list[dict[str, str]], tokenizer: Any, alignment: str, control: str, seed: int, bos: str
 ) -> Chosen:
-    """Return what alignment and control leave of one data set; UserError where that is nothing."""
+    """Return what alignment and control leave of one data set; UserError where that is nothing.
+
+    What a user should know of the pairs is printed.
+    """
     tokenized = tokenize_pairs(pairs, tokenizer, alignment, bos=bos)
-    notes = pair_notes(pairs, tokenized, "alignment:")
+    for note in pair_notes(pairs, tokenized, "alignment:"):
+        print(printable(note), file=sys.stderr)
     kept_ids = {pair.id for pair in tokenized.pairs}
     aligned = kept = [pair for pair in pairs if pair["id"] in kept_ids]
     if control != "none":
@@ -232,45 +170,56 @@ def choose_pairs(
                 f"the control {control}, got none; use more pairs"
             )
         tokenized = tokenize_pairs(kept, tokenizer, alignment, bos=bos)
-    categories = counted(pairs, tokenized.pairs)
     numbers = {
         "total": len(pairs),  # of the wanted categories
         "kept": len(kept),
         "dropped": len(pairs) - len(tokenized.pairs),
         "without_partner": len(aligned) - len(kept),
-        "categories": categories,
+        "categories": counted(pairs, tokenized.pairs),
     }
     tokens = sum(len(pair.ids0) + len(pair.ids1) for pair in tokenized.pairs)
-    return Chosen(kept, numbers, tokens, notes)
+    return Chosen(kept, numbers, tokens)
 
 
 def together(parts: Mapping[str, Chosen]) -> Chosen:
     """Return the pairs of several data sets as one, ids with the data set's name before them."""
     if len(parts) == 1:
         return next(iter(parts.values()))
-    categories: dict[str, Counter[str]] = {}
-    for part in parts.values():
+    categories: dict[str, Counter[str]] = defaultdict(Counter)
+    counts: Counter[str] = Counter()
+    pairs: list[dict[str, str]] = []
+    for source, part in parts.items():
+        pairs += [{**pair, "id": f"{source}:{pair['id']}"} for pair in part.pairs]
+        counts.update({k: value for k, value in part.numbers.items() if k != "categories"})
         for name, count in part.numbers["categories"].items():
-            categories.setdefault(name, Counter()).update(count)
-    numbers: dict[str, Any] = {
-        key: sum(part.numbers[key] for part in parts.values())
-        for key in ("total", "kept", "dropped", "without_partner")
+            categories[name].update(count)
+    numbers = {
+        **counts,
+        "categories": {name: dict(count) for name, count in sorted(categories.items())},
+        "sources": {name: part.numbers for name, part in parts.items()},
     }
-    numbers["categories"] = {name: dict(categories[name]) for name in sorted(categories)}
-    numbers["sources"] = {name: part.numbers for name, part in parts.items()}
-    pairs = [
-        {**pair, "id": f"{source}:{pair['id']}"}
-        for source, part in parts.items()
-        for pair in part.pairs
-    ]
     return Chosen(pairs, numbers, sum(part.tokens for part in parts.values()))
 
 
-def _hub_names(given: Iterable[Path | str]) -> list[str]:
-    """Return the hub repositories that recorded data sets came from; none of mirror or world."""
-    records = [read_json(path) for path in given if source_folder(path) != Path(path)]
-    revisions = [record["revision"] for record in records if record.get("origin") == "hub"]
-    return sorted({split_ref(one)[0] for text in revisions for one in str(text).split(", ")})
+def choose_texts_of(
+    entry: Calibration, place: Path, tokenizer: Any, seed: int, bos: str
+) -> list[dict[str, str]]:
+    """Return the texts of a calibration, each cut to its number of tokens."""
+    if entry.texts in TEXT_SOURCES:
+        found = [{"id": one.id, "text": one.text} for one in read_ultrachat(place)]
+    else:
+        found = read_texts(place)
+    chosen = choose_texts(found, entry.n_texts or len(found), seed)
+    if len(chosen) < entry.n_texts:
+        print(
+            f"note: {entry.n_texts} texts were asked for, the source has {len(chosen)}; all of "
+            "them are used",
+            file=sys.stderr,
+        )
+    return [
+        {"id": one["id"], "text": truncate_text(one["text"], tokenizer, entry.max_tokens, bos=bos)}
+        for one in track(chosen, len(chosen), "texts")
+    ]
 
 
 def run(args: argparse.Namespace) -> None:
@@ -297,8 +246,7 @@ def build_calibration(
 
     pairs_data, texts_data: folder, file or record of each data set that ``entry`` names.
     """
-    own_texts = entry.texts not in TEXT_SOURCES
-    number = entry.n_texts or (entry.texts and own_texts)
+    number = entry.n_texts or (entry.texts and entry.texts not in TEXT_SOURCES)
     if len({bool(one) for one in (entry.texts, texts_data, number)}) > 1:
         raise UserError(
             "expected --texts, --texts-data and --n-texts (above 0) together, got "
@@ -310,15 +258,14 @@ def build_calibration(
             f"{len(pairs_data)} and {' '.join(entry.pairs)}; correct the flags"
         )
     alignment, control = entry.alignment or Pruning().alignment, entry.control
-    folder, asked = source_folder(model), dict(zip(entry.pairs, pairs_data))
-    given = [path for path in (model, *asked.values(), texts_data) if path]
-    inputs = [*given, *map(source_folder, given)]
+    asked = dict(zip(entry.pairs, pairs_data))
+    places = {given: source_folder(given) for given in (model, *pairs_data, texts_data) if given}
+    inputs = [*places, *places.values()]
     check_folder(out, CALIBRATION, inputs)
-    tokenizer = load_tokenizer(folder)
-    check_bos(tokenizer, bos)
+    tokenizer = load_tokenizer(places[model])
     parts = {}
-    for source, path in asked.items():
-        read = read_source_pairs(source, source_folder(path), entry.counterfactuals > 0)
+    for source, given in asked.items():
+        read = read_source_pairs(source, places[given], entry.counterfactuals > 0)
         pairs = select_categories(read, entry.categories)
         for pair, side in itertools.product(pairs, (*PAIR[2:], "unrelated")):
             if side in pair and entry.pair_tokens is not None:
@@ -326,68 +273,52 @@ def build_calibration(
                 pair[side] = truncate_text(pair[side], tokenizer, *how)
         if entry.counterfactuals:
             told = (entry.counterfactuals, control, seed)
-            pairs = with_counterfactuals(pairs, source, source_folder(path), *told)
+            pairs = with_counterfactuals(pairs, source, places[given], *told)
         parts[source] = choose_pairs(pairs, tokenizer, alignment, control, seed, bos)
-        for note in parts[source].notes:
-            print(printable(note), file=sys.stderr)
-    chosen_pairs = together(parts)
-    sources = {source: _source_checksums(path) for source, path in asked.items()}
-
+    chosen = together(parts)
     texts: list[dict[str, str]] = []
     if entry.texts and texts_data:
-        place = source_folder(texts_data)
-        if own_texts:
-            found = read_texts(place)
-        else:
-            found = [{"id": one.id, "text": one.text} for one in read_ultrachat(place)]
-        sources[entry.texts] = _source_checksums(texts_data)
-        chosen = choose_texts(found, entry.n_texts or len(found), seed)
-        for one in track(chosen, len(chosen), "texts"):
-            text = truncate_text(one["text"], tokenizer, entry.max_tokens, bos=bos)
-            texts.append({"id": one["id"], "text": text})
-        if len(texts) < entry.n_texts:
-            print(
-                f"note: {entry.n_texts} texts were asked for, the source has {len(texts)}; "
-                "all of them are used",
-                file=sys.stderr,
-            )
+        texts = choose_texts_of(entry, places[texts_data], tokenizer, seed, bos)
+        asked[entry.texts] = texts_data
     text_tokens = sum(map(len, tokenize_texts([row["text"] for row in texts], tokenizer, bos=bos)))
-    several = len(parts) > 1
-    optional = entry.model_dump(include={"pair_tokens", "counterfactuals"})
-    optional["bos"] = None if bos == "auto" else bos
-    hub = _hub_names([*asked.values(), *([texts_data] if texts_data else [])])
+    records = map(source_record, asked.values())
+    revisions = [one["revision"].split(", ") for one in records if one.get("origin") == "hub"]
+    optional = {
+        **entry.model_dump(include={"pair_tokens", "counterfactuals"}),
+        "bos": "" if bos == "auto" else bos,
+    }
+    hub = sorted({split_ref(one)[0] for one in itertools.chain(*revisions)})
     manifest: dict[str, Any] = {
         "calibration": name or out.parent.name,
         "seed": seed,
         "alignment": alignment,
-        "tokenizer_sha256": tokenizer_digest(folder),
-        "sources": sources,
+        "tokenizer_sha256": tokenizer_digest(places[model]),
+        "sources": {source: _source_checksums(given) for source, given in asked.items()},
         **({"hub": hub} if hub else {}),
-        "pairs": chosen_pairs.numbers,
+        "pairs": chosen.numbers,
         "texts": {"asked": entry.n_texts, "kept": len(texts), "tokens": text_tokens},
-        "tokens": {"pairs": chosen_pairs.tokens, "texts": text_tokens},
+        "tokens": {"pairs": chosen.tokens, "texts": text_tokens},
         "spec": {
             **entry.model_dump(include={"categories", "texts", "n_texts", "control"}),
-            "pairs": list(parts) if several else next(iter(parts)),
+            "pairs": entry.pairs if len(parts) > 1 else entry.pairs[0],
             "max_tokens": entry.max_tokens if entry.texts else None,
             **{name: value for name, value in optional.items() if value},
         },
     }
-    with atomic_folder(out, CALIBRATION, inputs) as place:
-        write_jsonl(place / "pairs.jsonl", chosen_pairs.pairs)
-        write_jsonl(place / "texts.jsonl", texts)
-        files = ("pairs.jsonl", "texts.jsonl")
-        manifest["files"] = {one: sha256_file(place / one) for one in files}
-        write_json(place / "manifest.json", sealed(manifest))
+    with atomic_folder(out, CALIBRATION, inputs) as folder:
+        written = {"pairs.jsonl": chosen.pairs, "texts.jsonl": texts}
+        for file, rows in written.items():
+            write_jsonl(folder / file, rows)
+        manifest["files"] = {file: sha256_file(folder / file) for file in written}
+        write_json(folder / "manifest.json", sealed(manifest))
     shares = ", ".join(
-        f"{f'{source} ' if several else ''}{category} {count['kept']}/{count['total']}"
+        f"{f'{source} ' if len(parts) > 1 else ''}{category} {count['kept']}/{count['total']}"
         for source, part in parts.items()
         for category, count in part.numbers["categories"].items()
     )
-    numbers = chosen_pairs.numbers
     print(
-        f"{numbers['kept']} of {numbers['total']} pairs kept ({alignment}), "
-        f"{numbers['dropped']} dropped: {printable(shares)}; {len(texts)} texts; "
-        f"{chosen_pairs.tokens + text_tokens} tokens",
+        f"{chosen.numbers['kept']} of {chosen.numbers['total']} pairs kept ({alignment}), "
+        f"{chosen.numbers['dropped']} dropped: {printable(shares)}; {len(texts)} texts; "
+        f"{chosen.tokens + text_tokens} tokens",
         file=sys.stderr,
     )

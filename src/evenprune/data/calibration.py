@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..io.errors import UserError, shown
-from ..models.bos import check_bos, tokens_of
+from ..io.errors import UserError, few
+from ..models.bos import check_bos, tokens_of, with_bos
 from ..models.token_trees import common_prefix
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 Pair = Mapping[str, Any]  # a row as ``read_pairs`` returns it
 ALIGNMENTS = ("equal-length", "pad", "suffix")
-NAMED = 10  # ids that a message names
 
 
 @dataclass(frozen=True)
@@ -98,12 +97,6 @@ def align(
     return first, second, tuple((k, k) for k in range(len(first)))
 
 
-def few(ids: Sequence[str]) -> str:
-    """Return the first ids of a list in words, and how many more there are."""
-    rest = len(ids) - NAMED
-    return ", ".join(ids[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
-
-
 def pair_notes(pairs: Sequence[Pair], tokenized: "TokenizedPairs", how: str) -> list[str]:
     """Return what a user should know of pairs: the dropped ones, those without a difference.
 
@@ -141,25 +134,47 @@ def tokenize_texts(
     """Return the token ids of each text with the tokenizer's default special tokens.
 
     ``bos`` then decides about BOS, as in evaluation. Longer texts are cut to their first
-    ``max_tokens`` tokens (special tokens count). Raises UserError for a text without tokens, and
-    as ``bos.tokens_of``.
+    ``max_tokens`` tokens (special tokens count). Raises UserError as ``bos.tokens_of``.
     """
     if not texts:
         return []
     check_bos(tokenizer, bos)
-    rows = tokens_of(tokenizer, texts, bos)
-    for text, ids in zip(texts, rows, strict=True):
-        if not ids:
-            raise UserError(f"expected text, but {shown(text)} has no tokens; remove it")
-    return [tuple(ids[:max_tokens]) for ids in rows]
+    return [tuple(ids[:max_tokens]) for ids in tokens_of(tokenizer, texts, bos)]
+
+
+def truncate_text(
+    text: str, tokenizer: Any, max_tokens: int, flag: str = "--max-tokens", bos: str = "auto"
+) -> str:
+    """Return the longest beginning of a text, at a token's end, of at most ``max_tokens`` tokens.
+
+    Special tokens count, with ``bos`` as in ``tokenize_texts``. The result is tokenised again,
+    since a cut text need not split into the tokens it was cut from. Raises UserError when nothing
+    is left.
+    """
+    encoded = tokenizer(text, return_offsets_mapping=tokenizer.is_fast, verbose=False)
+    ids = encoded["input_ids"]
+    room = max_tokens + len(ids) - len(with_bos([ids], tokenizer, bos)[0])
+    if len(ids) <= room:
+        return text
+    for kept in range(room, 0, -1):
+        if tokenizer.is_fast:
+            cut = text[: max(end for _, end in encoded["offset_mapping"][:kept])]
+        else:
+            cut = str(tokenizer.decode(ids[:kept], skip_special_tokens=True))
+        if cut.strip() and len(tokenizer(cut, verbose=False)["input_ids"]) <= room:
+            return cut
+    raise UserError(
+        f"expected {flag} to leave some text, but {max_tokens} tokens hold none of "
+        f"{text[:40]!r}; raise it"
+    )
 
 
 def counted(pairs: Sequence[Pair], kept: Sequence[TokenPair]) -> dict[str, dict[str, int]]:
     """Return ``{"total", "kept", "dropped"}`` of each category, in sorted order."""
     total, left = Counter(pair["category"] for pair in pairs), Counter(p.category for p in kept)
     return {
-        name: {"total": total[name], "kept": left[name], "dropped": total[name] - left[name]}
-        for name in sorted(total)
+        name: {"total": count, "kept": left[name], "dropped": count - left[name]}
+        for name, count in sorted(total.items())
     }
 
 
@@ -174,14 +189,11 @@ def tokenize_pairs(
 
     ``pairs`` are rows as ``read_pairs`` returns them; index 0 is the stereotype, 1 the
     anti-stereotype. Each sentence is cut to its first ``max_tokens`` tokens before it is aligned.
-    Raises UserError when there are no pairs, when the alignment drops all of them, and for
-    ``pad`` with a tokenizer that has neither a padding nor an end token.
+    Raises UserError when the alignment drops all of them, and for ``pad`` with a tokenizer that has
+    neither a padding nor an end token.
     """
-    if not pairs:
-        raise UserError("expected at least one sentence pair for calibration, got none")
-    pad_id = tokenizer.pad_token_id
-    if pad_id is None:
-        pad_id = tokenizer.eos_token_id
+    ids = (tokenizer.pad_token_id, tokenizer.eos_token_id)
+    pad_id = next((one for one in ids if one is not None), None)
     if alignment == "pad" and pad_id is None:
         raise UserError(
             "alignment 'pad' needs a padding or end token, but the tokenizer has neither; "

@@ -16,7 +16,7 @@ from typing import Any
 from ..io.errors import UserError
 from ..io.files import canonical_json
 from ..io.reading import expected_form
-from .source_files import Part
+from .hub import Part
 from .split_tables import SplitTable, read_table
 
 # A document shorter than this says too little for a perplexity.

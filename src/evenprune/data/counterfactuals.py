@@ -1,10 +1,13 @@
-"""The sentences of a pair about other groups, the word for the group replaced."""
+"""The sentences of a pair about other groups, and of controls: the partners of other pairs."""
 
 import random
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+# Negative control -> which sentence of another pair becomes the partner.
+PARTNERS = {"shuffled-pairs": "anti_stereotype", "random-delta": "stereotype"}
 
 
 def about(sentence: str, target: str, other: str) -> str | None:
@@ -38,9 +41,8 @@ def about_others(
     for pair in pairs:
         target, known = targets[pair["id"]], groups[pair["category"]]
         others = [known[name] for name in sorted(known) if name != target.casefold()]
-        drawn = random.Random(f"counterfactuals {seed} {pair['id']}").sample(
-            others, min(count, len(others))
-        )
+        generator = random.Random(f"counterfactuals {seed} {pair['id']}")
+        drawn = generator.sample(others, min(count, len(others)))
         sentences = {
             other: [about(pair[side], target, other) for side in ("stereotype", "anti_stereotype")]
             for other in drawn
@@ -76,3 +78,29 @@ def exchanged(pairs: Sequence[Mapping[str, Any]], seed: int) -> list[dict[str, A
         for number, other in zip(cycle, cycle[1:] + cycle[:1], strict=True):
             found[number]["counterfactuals"] = pairs[other]["counterfactuals"]
     return found
+
+
+def shuffle_partners(
+    pairs: Sequence[dict[str, str]], lengths: Sequence[int], seed: int, control: str
+) -> list[dict[str, str] | None]:
+    """Return the pairs with partners exchanged among those of equal token count.
+
+    ``lengths`` are the token counts of the sentences that become partners: with the control
+    ``shuffled-pairs`` the anti-stereotypes, so that the two sentences of a pair no longer
+    belong together; with ``random-delta`` the stereotypes, so that the difference of the two
+    contrasts no stereotype with its opposite. Within a length the partners form one seeded
+    cycle, so none keeps its own; None stands for a pair that is alone with its length.
+    """
+    generator = random.Random(f"{control} {seed}")
+    groups: dict[int, list[int]] = {}
+    for index, length in enumerate(lengths):
+        groups.setdefault(length, []).append(index)
+    shuffled: list[dict[str, str] | None] = [None] * len(pairs)
+    for length in sorted(groups):
+        cycle = groups[length]
+        generator.shuffle(cycle)
+        for index, partner in zip(cycle, cycle[1:] + cycle[:1], strict=True):
+            if index != partner:
+                sentence = pairs[partner][PARTNERS[control]]
+                shuffled[index] = {**pairs[index], "anti_stereotype": sentence}
+    return shuffled

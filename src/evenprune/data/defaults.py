@@ -8,9 +8,8 @@ from ..config.benchmark_keys import Benchmark
 from ..config.config import Config, default_config
 from ..io.checksums import read_sealed
 from ..io.codedigest import code_digest
-from ..io.errors import UserError, nearest
+from ..io.errors import UserError
 from ..io.files import digest
-from ..io.reading import expected_form
 from . import build_calibration
 from .packages import cache_path
 from .sources import resolve_source
@@ -30,13 +29,6 @@ def catalogue_model(name: str) -> Path | None:
     entry = config.models[name].model_dump()
     found = resolve_source("models", name, entry, mirror=config.mirror, lock_path=config.lock)
     return Path(found["folder"])
-
-
-def similar_models(text: str) -> str:
-    """Return "; did you mean …?" with names and hub ids of the catalogue like an unknown one."""
-    models = {k: one for k, one in default_config().models.items() if not one.world}
-    names = [*models, *(one.hub for one in models.values() if one.hub)]
-    return "" if text in names else nearest(text, names) or nearest(text.lower(), names)
 
 
 def dataset_folder(config: Config, name: str) -> Path:
@@ -93,6 +85,5 @@ def default_calibration(
         )
     print(f"calibration {name} of the catalogue, in {folder}", file=sys.stderr)
     remedy = f"remove {folder} and run the same command again"
-    with expected_form("a calibration", folder / "manifest.json", remedy):
-        kept = read_sealed(folder / "manifest.json", remedy)["texts"]["kept"]
+    kept = read_sealed(folder / "manifest.json", remedy)["texts"]["kept"]
     return folder / "pairs.jsonl", folder / "texts.jsonl" if kept else None

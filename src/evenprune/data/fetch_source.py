@@ -15,7 +15,7 @@ from ..io.errors import UserError
 from ..io.files import write_json
 from ..io.outputs import check_file, check_ours
 from ..io.reading import parse_json
-from .lock import LOCK
+from .hub import LOCK
 from .sources import local_source, resolve_source, within_mirror
 
 

@@ -16,10 +16,8 @@ from ..io.checksums import model_patterns, source_folder
 from ..io.errors import UserError
 from ..models.loading import weight_files
 from ..models.trust import FLAG, trusting_folders
-from .hub import snapshot
-from .lock import LOCK, read_lock
+from .hub import LOCK, read_lock, snapshot, split_ref
 from .packages import gguf_folder
-from .source_files import split_ref
 from .sources import is_gguf, resolve_source
 
 
@@ -38,7 +36,7 @@ def located(*models: Path | str, trust: bool = False) -> Iterator[list[Path]]:
 
 def find_model(text: str, lock: Path | str, trust: bool) -> tuple[Path, str | None]:
     """Return where a model is that lies here or is named, and its commit if it is of the hub."""
-    from .defaults import catalogue_model, similar_models
+    from .defaults import catalogue_model
 
     if is_gguf(text):
         return gguf_folder(Path(text)), None
@@ -48,15 +46,14 @@ def find_model(text: str, lock: Path | str, trust: bool) -> tuple[Path, str | No
             return found, None
         raise UserError(
             f"there is no model {text}: no folder here and no name of the catalogue (one on the "
-            f"hub has the form org/name, as openai-community/gpt2){similar_models(text)}"
+            "hub has the form org/name, as openai-community/gpt2)"
         )
     if there or os.path.isdir(text.partition("/")[0]) or not is_repository(text):
         return Path(text), None
     try:
         return hub_model(text, lock, trust)
     except UserError as error:
-        near = similar_models(text)
-        raise UserError(f"there is no folder {text} here, and {error}{near}") from None
+        raise UserError(f"there is no folder {text} here, and {error}") from None
 
 
 def hub_model(key: str, lock: Path | str, trust: bool) -> tuple[Path, str]:

@@ -7,9 +7,8 @@ from typing import Any
 import yaml
 
 from ..io.errors import UserError, nearest, shown
-from ..io.files import library_cache
 from ..io.reading import read_text
-from ..io.yamlfile import bounded
+from ..io.yamlfile import checked
 
 # What a mistake in a task's own files raises: its text names files and keys, no addresses.
 LOCAL = (FileNotFoundError, KeyError, TypeError, ValueError, ImportError, AttributeError)
@@ -27,7 +26,7 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
     include = str(folder) if folder else None
     for file in sorted(folder.rglob("*.y*ml")) if folder else ():
         try:
-            bounded(yaml.compose(read_text(file), yaml.SafeLoader))
+            checked(yaml.compose(read_text(file), yaml.SafeLoader))
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise UserError(f"{file} is not valid YAML ({_said(error)}); correct it") from None
     try:
@@ -38,10 +37,8 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
         own = name in manager.all_tasks and manager.task_index[name].kind.name != "GROUP"
         if folder and not own:
             manager = TaskManager(include_path=include)
-        known = name in manager.all_tasks
-        if known:
-            with library_cache():
-                return dict(manager.load(name))
+        if name in manager.all_tasks:
+            return dict(manager.load(name))
     except UserError:
         raise
     except RecursionError:
@@ -51,10 +48,13 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
     except Exception as error:  # what is no LOCAL is of the hub's client or its transport
         where = f" in {folder}" if folder else ""
         local = isinstance(error, LOCAL)
+        is_off = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("HF_DATASETS_OFFLINE")
+        offline = ", which are set here" if is_off else ""
         raise UserError(
             f"lm-eval's task {name}{where} or its data could not be loaded "
             f"({_said(error) if local else type(error).__name__}); correct its files, or, where "
-            f"its data are on the hub, {_once()}"
+            f"its data are on the hub, run `snakemake prefetch` (or the same command with "
+            f"HF_HUB_OFFLINE=0 and HF_DATASETS_OFFLINE=0{offline}) where there is a network"
         ) from error
     where = f"{folder} and lm-eval have" if folder else "lm-eval has"
     raise UserError(f"{where} no task {name!r}{nearest(name, manager.all_tasks, 3)}")
@@ -62,12 +62,3 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
 
 def _said(error: Exception) -> str:
     return shown(" ".join(f"{type(error).__name__}: {error}".split()), 200).strip("'\"")
-
-
-def _once() -> str:
-    offline = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("HF_DATASETS_OFFLINE")
-    return (
-        "run `snakemake prefetch` (or the same command with HF_HUB_OFFLINE=0 and "
-        f"HF_DATASETS_OFFLINE=0{', which are set here' if offline else ''}) where there is a "
-        "network"
-    )

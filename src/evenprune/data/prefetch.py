@@ -12,7 +12,7 @@ both to folders, and carry these and the lock file there.
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,18 @@ from ..io.reading import parse_json
 from ..io.yamlfile import read_yaml as read_config
 from ..models.loading import weight_files
 from .converters import convert
-from .hub import snapshot
+from .hub import (
+    Entry,
+    Part,
+    dataset_parts,
+    pinned,
+    read_lock,
+    record_in_lock,
+    snapshot,
+    split_ref,
+)
 from .lm_eval_tasks import load_tasks
-from .lock import PARQUET_REF, keys_of, pinned, read_lock, record_in_lock
 from .packages import package_source
-from .source_files import Entry, dataset_parts, split_ref
 from .sources import Mirrors, checksums, local_source, missing
 
 
@@ -88,39 +95,37 @@ def prefetch_dataset(name: str, entry: Entry, lock_path: Path | str, update: boo
     files: dict[str, dict[str, Any]] = {}
     paths = {}
     for part in parts:
-        for key in keys_of(part):
-            try:
-                folder, names = _first(key, commits, part.file.files)
-            except UserError:
-                if key.endswith(f"@{PARQUET_REF}") and not part.ref:
-                    continue  # not every repository has a parquet copy
-                raise
-            if names:
-                files.setdefault(key, {}).update(checksums(folder, names))
-                paths[part.name] = [folder / file for file in names]
-                break
-        else:
-            raise UserError(
-                f"expected files like {' or '.join(part.file.files)} in the hub's data set "
-                f"{part.repo}, found none at {part.ref or 'main'}; correct datasets.{name}.hub."
-                f"parts.{part.name}.files, or take the data set from a mirror"
-            )
+        key, folder, names = _found(name, part, commits)
+        files.setdefault(key, {}).update(checksums(folder, names))
+        paths[part.name] = [folder / file for file in names]
     convert(name, parts, paths)
     for key in sorted(files):
         record_in_lock(lock_path, key, "dataset", commits[key], files[key])
     return ", ".join(f"{key} at {commits[key][:12]}" for key in sorted(files))
 
 
-def _first(key: str, commits: dict[str, str], patterns: Sequence[str]) -> tuple[Path, list[str]]:
-    """Return folder and files of the first pattern that has any; its commit goes to ``commits``."""
-    repo, ref = split_ref(key)
-    for pattern in patterns:
-        revision = commits.get(key, ref or "main")
-        folder, names = snapshot(repo, "dataset", revision, [pattern])
-        commits[key] = folder.name
-        if names:
-            break
-    return folder, names
+def _found(name: str, part: Part, commits: dict[str, str]) -> tuple[str, Path, list[str]]:
+    """Return the lock's key, the folder and the files of the first pattern that has any.
+
+    Its commit goes to ``commits``.
+    """
+    for key in part.keys:
+        repo, ref = split_ref(key)
+        try:
+            for pattern in part.file.files:
+                revision = commits.get(key, ref or "main")
+                folder, names = snapshot(repo, "dataset", revision, [pattern])
+                commits[key] = folder.name
+                if names:
+                    return key, folder, names
+        except UserError:
+            if ref == part.ref:
+                raise  # not every repository has a parquet copy
+    raise UserError(
+        f"expected files like {' or '.join(part.file.files)} in the hub's data set {part.repo}, "
+        f"found none at {part.ref or 'main'}; correct datasets.{name}.hub.parts.{part.name}.files, "
+        "or take the data set from a mirror"
+    )
 
 
 def prefetch_model(name: str, entry: Entry, lock_path: Path | str, update: bool) -> str:
@@ -154,26 +159,24 @@ def prefetch(
     """
     check_file(lock_path, name="--lock")
     failures = []
-    fetch: dict[Kind, Callable[..., str]] = {"data": prefetch_dataset, "models": prefetch_model}
     for number, (kind, name, entry) in enumerate(items, 1):
         start = f"[{number}/{len(items)}] {kind}/{name}:"
         try:
-            folder = local_source(kind, name, entry, mirror)
-            if folder:
-                where = "your own" if entry.get("path") else "in the mirror"
-                print(f"{start} {where}, {folder}", file=sys.stderr)
-                continue
-            print(f"{start} fetching", file=sys.stderr)
-            known = pinned(kind, name, entry, read_lock(lock_path))
-            if entry.get("package") and not known and not (prefer_hub and entry.get("hub")):
-                made = package_source(kind, name, entry)
-                said = f"{entry['package']['name']}, in {made}"
+            if folder := local_source(kind, name, entry, mirror):
+                said = f"{'your own' if entry.get('path') else 'in the mirror'}, {folder}"
             else:
-                said = fetch[kind](name, entry, lock_path, update)
-            print(f"{start} {said}", file=sys.stderr)
+                print(f"{start} fetching", file=sys.stderr)
+                known = pinned(kind, name, entry, read_lock(lock_path))
+                if entry.get("package") and not known and not (prefer_hub and entry.get("hub")):
+                    made = package_source(kind, name, entry)
+                    said = f"{entry['package']['name']}, in {made}"
+                else:
+                    fetch = prefetch_dataset if kind == "data" else prefetch_model
+                    said = fetch(name, entry, lock_path, update)
         except UserError as error:
-            print(f"{start} failed", file=sys.stderr)
+            said = "failed"
             failures.append(f"{kind}/{name}: {error}")
+        print(f"{start} {said}", file=sys.stderr)
     if failures:
         raise UserError(
             f"{len(failures)} of {len(items)} sources could not be fetched:\n"

@@ -8,8 +8,6 @@ any tokenizer, so the same text can be used for training data and for evaluation
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..config.tasks import BBQ_STYLES, UNQOVER_STYLES
-
 LETTERS = ("A", "B", "C")
 AFTER_SPACE = [" A", " B", " C"]
 # HELM's instruction in its BBQ run entry and the line above its multiple-choice items.
@@ -93,19 +91,3 @@ def by_text(item: Mapping[str, Any]) -> Prompt:
 
 
 STYLES = {style.__name__: style for style in (fairsteer, cal0, cal_fs, helm, lighteval)}
-
-
-def unqover_prompt(item: Mapping[str, Any], style: str = UNQOVER_STYLES[0]) -> Prompt:
-    """Return the prefix and the three candidates of one UnQover question.
-
-    ``item`` needs context, question, ans0, ans1, ans2; ``style`` is a key of ``STYLES``.
-    """
-    return STYLES[style](item)
-
-
-def bbq_prompt(item: Mapping[str, Any], style: str = BBQ_STYLES[0]) -> Prompt:
-    """Return the prefix and the three candidates of one BBQ question.
-
-    ``item`` needs context, question, ans0, ans1, ans2; ``style`` is a key of ``STYLES``.
-    """
-    return STYLES[style](item)

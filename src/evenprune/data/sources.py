@@ -19,12 +19,11 @@ from ..io.checksums import Kind, sha256_cached, source_files
 from ..io.errors import UserError
 from ..io.files import digest, write_text
 from ..io.marks import DATA_SET
-from ..io.outputs import atomic_folder, check_folder
+from ..io.outputs import atomic_folder
 from ..models.loading import weight_files
 from .converters import convert
-from .lock import fetch_locked, locked, pinned, read_lock
+from .hub import Entry, dataset_parts, fetch_locked, locked, pinned, read_lock, split_ref
 from .packages import GGUF, cache_path, gguf_folder, package_source, source_facts
-from .source_files import Entry, dataset_parts, split_ref
 
 # Mirrors by their folders: one, or several that are tried in order.
 Mirrors = str | Sequence[str] | None
@@ -118,29 +117,26 @@ def missing(
     kind: Kind, name: str, entry: Entry, mirror: Mirrors, lock: Mapping[str, Any]
 ) -> UserError:
     """Return the error for a source that is nowhere: where it was looked for, what helps."""
-    hub = entry.get("hub") or ""
+    hub, what = entry.get("hub") or "", "model"
     if kind == "data":
         repos = [part.repo for part in dataset_parts(name, entry) if not locked(lock, part)]
-        hub = ", ".join(dict.fromkeys(repos))
-    what = "data set" if kind == "data" else "model"
+        hub, what = ", ".join(dict.fromkeys(repos)), "data set"
     place = f"{kind}/{entry.get('mirror') or name}"
     places = [str(Path(root) / place) for root in roots(mirror)]
     looked = f"not in {' or '.join(places)}" if places else "no mirror is set"
     if hub:
-        remedy = (
-            "run `snakemake prefetch` (or `evenprune prefetch --configfile FILE`) "
-            "with the same configuration where there is a network"
+        said = (
+            f"the lock file pins no revision of {hub}; run `snakemake prefetch` (or `evenprune "
+            "prefetch --configfile FILE`) with the same configuration where there is a network"
         )
     else:
-        source = UNQOVER if name == "unqover" else ""
-        remedy = (
-            f"put its files{source} into MIRROR/{place} and run again with `--config mirror=MIRROR`"
+        said = (
+            f"it has no hub repository; put its files{UNQOVER if name == 'unqover' else ''} into "
+            f"MIRROR/{place} and run again with `--config mirror=MIRROR`"
         )
-    if name in PACKAGED and kind == "data":
-        has = " or ".join(PACKAGED[name])
-        remedy += f", or set split: {has} in its benchmarks, which a Python package has"
-    hub_says = f"the lock file pins no revision of {hub}" if hub else "it has no hub repository"
-    return UserError(f"the {what} {name} was not found: {looked}, and {hub_says}; {remedy}")
+    if kind == "data" and (has := PACKAGED.get(name)):
+        said += f", or set split: {' or '.join(has)} in its benchmarks, which a Python package has"
+    return UserError(f"the {what} {name} was not found: {looked}, and {said}")
 
 
 def resolve_source(
@@ -176,17 +172,17 @@ def resolve_source(
     paths = {part: fetch_locked(lock, *one, lock_path) for part, one in located.items()}
     if kind == "models":
         key, names = located[name]
-        weight_files(paths[name][0].parent)
+        folder = paths[name][0].parent
+        weight_files(folder)
         return {
             "model": name,
             "origin": "hub",
-            "folder": str(paths[name][0].parent),
+            "folder": str(folder),
             "hub": split_ref(key)[0],
             "revision": lock[key]["revision"],
             "files": {file: lock[key]["files"][file] for file in names},
         }
     folder = Path(cache or cache_path("sources", "hub")) / name
-    check_folder(folder, DATA_SET, name="--cache")
     files = convert(name, dataset_parts(name, entry), paths)
     with atomic_folder(folder, DATA_SET) as temporary:
         for file, text in files.items():

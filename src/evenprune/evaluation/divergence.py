@@ -17,8 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ..data.readers.tinystories import read_tinystories
-from ..data.readers.wikitext import read_wikitext
+from ..data.readers.texts import read_tinystories, read_wikitext
 from ..io.errors import UserError
 from ..io.progress import Progress
 from ..language_models.language_model import LanguageModel

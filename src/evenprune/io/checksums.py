@@ -12,35 +12,22 @@ import fnmatch
 import hashlib
 import json
 import os
-import re
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeGuard
-
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from typing import Any, Literal
 
 from .errors import UserError
-from .files import (
-    canonical_json,
-    read_json,
-    sha256_file,
-    user_cache,
-    write_json,
-    write_text,
-)
-from .progress import Progress
+from .files import canonical_json, read_json, sha256_file, user_cache, write_json, write_text
 from .reading import reading
 
 Kind = Literal["data", "models"]
 
 # Files below this are read again each time: that takes no longer than to look them up.
 SMALL = 2**20
-LARGE = 2**28  # from here on hashing reports its progress
 # A file changed so shortly before it was hashed may change again without another time of change.
 SETTLED = 2.0
-SHA256 = re.compile(r"[0-9a-f]{64}")
 # What a model folder needs: no pickles, no second copy of the weights (consolidated*.safetensors).
 MODEL_FILES = ("model*.safetensors", "*.json", "tokenizer.*", "*.model", "*.txt", "*.jinja")
 CODE_FILES = ("*.py",)
@@ -49,16 +36,6 @@ CODE_FILES = ("*.py",)
 def _signature(path: Path) -> list[int]:
     found = path.stat()
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
-
-
-def _with_progress(file: Path) -> str:
-    progress = Progress(file.stat().st_size >> 20, f"checksum of {file.name} (MiB)")
-    state = hashlib.sha256()
-    with reading(file), open(file, "rb", buffering=0) as handle:
-        while chunk := handle.read(2**22):
-            state.update(chunk)
-            progress.update(len(chunk) >> 20)
-    return state.hexdigest()
 
 
 def sha256_cached(path: Path | str, verify: bool = False) -> str:
@@ -77,21 +54,14 @@ def sha256_cached(path: Path | str, verify: bool = False) -> str:
     if not verify and os.environ.get("EVENPRUNE_VERIFY", "0") in ("", "0"):
         with contextlib.suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
             kept: Any = json.loads(entry.read_text(encoding="utf-8"))
-            found = kept["sha256"]
-            if kept == sealed({**state, "sha256": found}) and is_sha256(found):
-                return found
-    start = time.time()
-    found = _with_progress(file) if before[0] >= LARGE else sha256_file(file)
+            if kept == sealed({**state, "sha256": kept["sha256"]}):
+                return str(kept["sha256"])
+    start, found = time.time(), sha256_file(file)
     if _signature(file) == before and start - before[2] / 1e9 >= SETTLED:
         # A place that cannot be written only costs the time of the next hashing.
         with contextlib.suppress(OSError, UserError):
             write_json(entry, sealed({**state, "sha256": found}))
     return found
-
-
-def is_sha256(value: Any) -> TypeGuard[str]:
-    """Return whether a value read from a file is a SHA-256 in 64 hex digits."""
-    return isinstance(value, str) and SHA256.fullmatch(value) is not None
 
 
 # Files that belong to a source
@@ -167,22 +137,39 @@ def source_folder(path: Path | str) -> Path:
     """Return the folder that ``path`` stands for, its files being those of the record.
 
     ``path`` is a folder, or the record (JSON with the key ``folder``) that fetch-source
-    writes; one with ``file`` stands for that file. Raises UserError for a record
-    without checksums, and for a file that was changed, added or removed since the record was
-    written.
+    writes; one with ``file`` stands for that file. Raises UserError for a record that is not as it
+    was written, and for a file that was changed, added or removed since.
     """
     path = Path(path)
-    if path.suffix != ".json" or not path.is_file():
+    record = source_record(path)
+    if not record:
         return path
-    record = read_json(path)
-    if "folder" not in record:
-        return path
-    if "checksum" in record:
+    folder = _recorded_folder(path, record)
+    # Recording a changed world again would take what is wrong for what is right.
+    world = folder.parent.parent / "world.json"
+    remedy = f"put the recorded files back, or record these: run {again(path)}"
+    if record.get("origin") == "world":
+        remedy = f"make the world again: run {again(world)}"
+    recorded = recorded_checksums(record)
+    compare_files(folder, recorded, path, remedy)
+    if "file" in record:
+        return folder / str(record["file"])
+    kind: Kind = "models" if "model" in record else "data"
+    if added := set(source_files(kind, folder)) - set(recorded):
+        raise UserError(
+            f"{folder / min(added)} was added since {path} was written; remove it, or {remedy}"
+        )
+    return folder
+
+
+def source_record(path: Path | str) -> dict[str, Any]:
+    """Return what fetch-source wrote of a source; {} for a path that is no record."""
+    path = Path(path)
+    record = read_json(path) if path.suffix == ".json" and path.is_file() else {}
+    if "folder" in record:
         check_seal(record, path, f"record these files again: run {again(path)}")
-    found = _parsed(record, path)
-    folder = _recorded_folder(path, found)
-    _compare_with_record(path, found, folder)
-    return folder / found.file if found.file else folder
+        return record
+    return {}
 
 
 def read_mirrors(path: Path | str) -> list[str]:
@@ -200,76 +187,23 @@ def read_mirrors(path: Path | str) -> list[str]:
     return folders
 
 
-def _recorded_folder(path: Path, record: "SourceRecord") -> Path:
+def _recorded_folder(path: Path, record: Mapping[str, Any]) -> Path:
     """Return the folder of a record; one with ``mirror`` names it within that file's mirrors."""
-    if record.mirror is None:
-        return Path(record.folder)
-    file = path.parent / record.mirror
-    mirrors = read_mirrors(file)
-    if not mirrors:
+    if "mirror" not in record:
+        return Path(record["folder"])
+    file = path.parent / record["mirror"]
+    places = [Path(mirror) / record["folder"] for mirror in read_mirrors(file)]
+    if not places:
         raise UserError(
             f"{path} lies in a mirror, but {file} names none; set mirror in the configuration, "
             f"or run {again(path)}"
         )
-    places = [Path(mirror) / record.folder for mirror in mirrors]
     return next((place for place in places if place.is_dir()), places[0])
 
 
-def recorded_checksums(record: Mapping[str, Any], path: Path | str) -> dict[str, str]:
-    """Return ``{file: SHA-256}`` of a record; UserError for one that has not its form."""
-    return {name: file.sha256 for name, file in _parsed(record, path).files.items()}
-
-
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-
-
-class RecordedFile(BaseModel):
-    """A file of a source."""
-
-    sha256: Sha256
-
-
-class SourceRecord(BaseModel):
-    """What fetch-source writes, as far as it is read here."""
-
-    model_config = ConfigDict(strict=True)
-
-    folder: Annotated[str, StringConstraints(min_length=1)]
-    files: dict[str, RecordedFile]
-    mirror: str | None = None
-    file: str | None = None
-    origin: str | None = None
-    dataset: str | None = None
-    model: str | None = None
-
-
-def _parsed(record: Mapping[str, Any], path: Path | str) -> SourceRecord:
-    try:
-        return SourceRecord.model_validate(record)
-    except ValidationError as error:
-        where = ".".join(map(str, error.errors()[0]["loc"]))
-        raise UserError(
-            f"expected a folder and the SHA-256 of every file in the record {path}, got another "
-            f"form ({where}); run {again(path)}"
-        ) from None
-
-
-def _compare_with_record(path: Path, record: SourceRecord, folder: Path) -> None:
-    recorded = {name: file.sha256 for name, file in record.files.items()}
-    world = folder.parent.parent / "world.json"
-    if record.origin == "world":
-        # Recording a changed world again would take what is wrong for what is right.
-        remedy = f"make the world again: run {again(world)}"
-    else:
-        remedy = f"put the recorded files back, or record these: run {again(path)}"
-    compare_files(folder, recorded, path, remedy)
-    if record.file or not (record.dataset or record.model):
-        return
-    added = set(source_files("data" if record.dataset else "models", folder)) - set(recorded)
-    if added:
-        raise UserError(
-            f"{folder / min(added)} was added since {path} was written; remove it, or {remedy}"
-        )
+def recorded_checksums(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return ``{file: SHA-256}`` of a record."""
+    return {name: file["sha256"] for name, file in record["files"].items()}
 
 
 def source_name(path: Path | str) -> str:
@@ -284,39 +218,31 @@ def source_name(path: Path | str) -> str:
 def check_calibration_file(path: Path) -> str:
     """Return the SHA-256 of a calibration file that is the one its manifest describes.
 
-    The manifest is the one beside it; a file without one is taken as it is. Raises UserError for
-    a file that was changed since ``build-calibration`` wrote it.
+    The manifest is the one beside it; a file without one of ours is taken as it is. Raises
+    UserError for a file that was changed since ``build-calibration`` wrote it.
     """
     manifest = path.parent / "manifest.json"
     remedy = f"put it back, or build the calibration again: run {again(manifest)}"
-    content = read_sealed(manifest, remedy, foreign=True) if manifest.is_file() else {}
-    files = content.get("files")
-    recorded = files.get(path.name) if isinstance(files, dict) else None
-    if is_sha256(recorded):
-        compare_files(path.parent, {path.name: recorded}, manifest, remedy)
+    content = read_json(manifest) if manifest.is_file() else {}
+    if "checksum" in content:
+        check_seal(content, manifest, remedy)
+        files = {name: sha for name, sha in content["files"].items() if name == path.name}
+        compare_files(path.parent, files, manifest, remedy)
     return sha256_cached(path)
 
 
 # Files that say themselves what they held when they were written
 
 
-def _content_sha256(content: Mapping[str, Any]) -> str:
-    rest = {key: value for key, value in content.items() if key != "checksum"}
-    return hashlib.sha256(canonical_json(rest).encode()).hexdigest()
-
-
 def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a JSON file with ``checksum``, the SHA-256 of all the rest of it."""
-    return {**content, "checksum": _content_sha256(content)}
+    rest = {key: value for key, value in content.items() if key != "checksum"}
+    return {**rest, "checksum": hashlib.sha256(canonical_json(rest).encode()).hexdigest()}
 
 
-def check_seal(content: Any, path: Path | str, remedy: str) -> None:
+def check_seal(content: Mapping[str, Any], path: Path | str, remedy: str) -> None:
     """Raise UserError for content that is not as ``sealed`` left it."""
-    try:
-        whole = content["checksum"] == _content_sha256(content)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        whole = False
-    if not whole:
+    if content != sealed(content):
         raise UserError(
             f"{path} has changed since it was written: the checksum in it does not fit; {remedy}"
         )
@@ -333,19 +259,14 @@ def read_sealed(path: Path | str, remedy: str, foreign: bool = False) -> dict[st
     return content
 
 
-def _sum_file(path: Path) -> Path:
-    return path.with_name(f"{path.name}.sha256")
-
-
 def write_sum(path: Path) -> None:
     """Write the SHA-256 of a file beside it, as ``sha256sum`` does."""
-    write_text(_sum_file(path), f"{sha256_cached(path)}  {path.name}\n")
+    write_text(f"{path}.sha256", f"{sha256_cached(path)}  {path.name}\n")
 
 
 def check_sum(path: Path, remedy: str) -> None:
     """Raise UserError where a file is not the one whose SHA-256 is beside it; none is no error."""
-    file = _sum_file(path)
-    if not file.is_file() or not path.is_file():
-        return
-    recorded = file.read_text(encoding="utf-8", errors="replace").partition(" ")[0]
-    compare_files(path.parent, {path.name: recorded}, file, remedy)
+    file = Path(f"{path}.sha256")
+    if file.is_file() and path.is_file():
+        recorded = file.read_text(encoding="utf-8", errors="replace").partition(" ")[0]
+        compare_files(path.parent, {path.name: recorded}, file, remedy)

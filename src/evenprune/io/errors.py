@@ -42,6 +42,13 @@ def shown(value: Any, limit: int = 120) -> str:
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
 
 
+def few(names: Iterable[str], most: int = 10) -> str:
+    """Return the first names of a list in words, and how many more there are."""
+    listed = list(names)
+    rest = len(listed) - most
+    return ", ".join(listed[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
 def nearest(word: Any, allowed: Iterable[str], limit: int = 1) -> str:
     """Return "; did you mean …?" where a wrong word is near to an allowed one, else nothing.
 

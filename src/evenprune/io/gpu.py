@@ -44,10 +44,8 @@ def visible_gpus() -> list[str]:
     """
     import torch
 
-    return [
-        str(torch.cuda.get_device_properties(index).uuid)
-        for index in range(torch.cuda.device_count())
-    ]
+    numbers = range(torch.cuda.device_count())
+    return [str(torch.cuda.get_device_properties(index).uuid) for index in numbers]
 
 
 @contextlib.contextmanager
@@ -71,7 +69,7 @@ def claim_several(
             f"could not write the GPUs' lock files in {folder} ({error.strerror}); remove what is "
             "there, or set TMPDIR to a folder that you may write to"
         ) from None
-    waiting = False
+    waiting = f"fewer than {count} of {len(names)} GPUs are free of other jobs: waiting\n"
     while True:
         with contextlib.ExitStack() as held:
             taken: list[int] = []
@@ -83,12 +81,8 @@ def claim_several(
                 if len(taken) == count:
                     yield taken
                     return
-        if not waiting:
-            print(
-                f"fewer than {count} of {len(names)} GPUs are free of other jobs: waiting",
-                file=sys.stderr,
-            )
-            waiting = True
+        sys.stderr.write(waiting)
+        waiting = ""
         time.sleep(interval)
 
 

@@ -4,10 +4,11 @@ Only what is on that list is ever deleted; ``outputs.py`` says which folders are
 """
 
 import contextlib
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
 
 from .files import write_json
 
@@ -25,12 +26,21 @@ DATA_SET = "converted data set"
 FETCHED = "fetched model"
 
 
+class Mark(BaseModel):
+    """What a command made: its kind, and the files that it wrote."""
+
+    model_config = ConfigDict(strict=True)
+
+    kind: str
+    files: list[str]
+
+
 def mark_folder(folder: Path, kind: str) -> None:
     """Write the mark of ``kind`` into a folder, with the list of the files that are in it."""
     write_json(folder / MARK, {"kind": kind, "files": sorted(_contents(folder))})
 
 
-def objection(folder: Path, kind: str, keep: Sequence[str]) -> str:
+def objection(folder: Path, kind: str, keep: Sequence[str] = ()) -> str:
     """Return why a folder must not be replaced by one of ``kind``, or "" where it may."""
     if not folder.is_dir():
         return ""
@@ -44,13 +54,12 @@ def objection(folder: Path, kind: str, keep: Sequence[str]) -> str:
             "this program made, so it is not replaced; name a new folder, or remove this one "
             "yourself (results of earlier versions have no mark)"
         )
-    if mark["kind"] != kind:
+    if mark.kind != kind:
         return (
-            f"is a {mark['kind']} that this program made, and would be replaced by a {kind}; "
+            f"is a {mark.kind} that this program made, and would be replaced by a {kind}; "
             "name a new folder, or remove this one yourself"
         )
-    added = sorted(found - set(mark["files"]))
-    if added:
+    if added := sorted(found - set(mark.files)):
         more = f" and {len(added) - 1} more" if len(added) > 1 else ""
         return (
             f"is a {kind} of this program to which files were added ({added[0]}{more}), and "
@@ -59,40 +68,34 @@ def objection(folder: Path, kind: str, keep: Sequence[str]) -> str:
     return ""
 
 
-def read_mark(folder: Path) -> dict | None:
-    """Return a folder's mark, ``{"kind", "files"}``, or None without a good one."""
-    if not (folder / MARK).is_file():  # a pipe would never end
+def read_mark(folder: Path) -> Mark | None:
+    """Return a folder's mark, None without a good one."""
+    file = folder / MARK
+    try:  # a pipe would never end
+        return Mark.model_validate_json(file.read_bytes()) if file.is_file() else None
+    except (OSError, ValueError):
         return None
-    try:
-        mark = json.loads((folder / MARK).read_bytes())
-        listed = mark["files"]
-        good = isinstance(mark["kind"], str) and all(isinstance(file, str) for file in listed)
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
-        return None
-    return mark if good else None
 
 
 def _contents(folder: Path) -> set[str]:
     """Return everything in a folder that is no folder, as relative paths; links not followed."""
-    found = set()
 
     def refuse(error: OSError) -> None:
         raise error
 
-    for root, folders, files in os.walk(folder, onerror=refuse):
-        links = [name for name in folders if os.path.islink(os.path.join(root, name))]
-        found |= {
-            os.path.relpath(os.path.join(root, name), folder)
-            for name in (*files, *links)
-            if name != TIMESTAMP
-        }
-    return found - {MARK}
+    found = (
+        Path(root, name)
+        for root, folders, files in os.walk(folder, onerror=refuse)
+        for name in (*files, *(one for one in folders if Path(root, one).is_symlink()))
+        if name != TIMESTAMP
+    )
+    return {str(path.relative_to(folder)) for path in found} - {MARK}
 
 
 def delete_marked(folder: Path) -> None:
     """Delete what the mark lists, empty folders, and last the mark; keep anything else."""
     mark = read_mark(folder)
-    for file in _contents(folder) & set(mark["files"] if mark else ()):
+    for file in _contents(folder) & set(mark.files if mark else ()):
         (folder / file).unlink()
     for root, _, files in os.walk(folder, topdown=False):
         if TIMESTAMP in files:

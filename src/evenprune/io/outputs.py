@@ -56,10 +56,13 @@ def check_folder(
             _refuse_inputs(path, inputs, path, name)
         if path.is_dir() and os.path.ismount(path):
             raise UserError(f"{name} {path} is a mount point; name a folder in it")
-        reason = objection(path, kind, keep)
-        if reason:
+        if reason := objection(path, kind, keep):
             raise UserError(f"{name} {path} {reason}")
-        _check_aside(path, kind, keep)
+        aside = _aside(path)
+        if os.path.lexists(aside) and (aside.is_symlink() or not aside.is_dir()):
+            raise UserError(f"{aside}, where {path} would be moved aside, is no folder; remove it")
+        if reason := objection(aside, kind, keep):
+            raise UserError(f"{aside}, where {path} would be moved aside, {reason}")
         _check_writable(path / "file", name, path)
         _check_writable(path, name)
 
@@ -120,17 +123,12 @@ def check_ours(path: Path | str, keys: Sequence[str], name: str = "--out") -> No
 
 def covers(outer: Path, inner: Path) -> bool:
     """Return whether ``inner`` is ``outer`` or lies below it, whatever links lead there."""
-    try:
-        own = os.stat(outer)
-    except OSError:
-        own = None
-    for form in (Path(os.path.abspath(inner)), inner.resolve()):
-        for place in (form, *form.parents):
-            if place == outer.resolve():
-                return True
-            if own and place.exists() and os.path.samestat(own, place.stat()):
-                return True
-    return False
+    forms = (Path(os.path.abspath(inner)), inner.resolve())
+    return any(
+        place == outer.resolve() or (outer.exists() and place.exists() and place.samefile(outer))
+        for form in forms
+        for place in (form, *form.parents)
+    )
 
 
 @contextlib.contextmanager
@@ -171,9 +169,7 @@ def _refuse_inputs(folder: Path, inputs: Iterable[Input], path: Path, name: str)
 
 def _check_writable(path: Path, name: str, shown: Path | None = None) -> None:
     """Raise UserError unless something can be made beside ``path``."""
-    place = path.parent
-    while not os.path.lexists(place):
-        place = place.parent
+    place = next((one for one in path.parents if os.path.lexists(one)), path.parent)
     shown = shown or path
     if not place.is_dir():
         raise UserError(
@@ -226,8 +222,7 @@ def replace_folder(
         if path.is_dir() and any(path.iterdir()):
             os.rename(path, aside)
             # What was added since the last look is not lost either.
-            reason = objection(aside, kind, keep)
-            if reason:
+            if reason := objection(aside, kind, keep):
                 os.rename(aside, path)
                 raise UserError(f"--out {path} {reason}")
         try:
@@ -241,8 +236,7 @@ def replace_folder(
 
 def discard_folder(path: Path, kind: str) -> None:
     """Delete a folder of ``kind`` that carries our mark; UserError for any other."""
-    reason = "is a link" if path.is_symlink() else objection(path, kind, ())
-    if reason:
+    if reason := "is a link" if path.is_symlink() else objection(path, kind):
         raise UserError(f"{path} {reason}")
     if path.is_dir():
         delete_marked(path)
@@ -251,15 +245,6 @@ def discard_folder(path: Path, kind: str) -> None:
 def _aside(path: Path) -> Path:
     """Return where the old folder lies while the new one is put in place."""
     return path.with_name(f".{path.name}.replaced")
-
-
-def _check_aside(path: Path, kind: str, keep: Sequence[str]) -> None:
-    aside = _aside(path)
-    if os.path.lexists(aside) and (aside.is_symlink() or not aside.is_dir()):
-        raise UserError(f"{aside}, where {path} would be moved aside, is no folder; remove it")
-    reason = objection(aside, kind, keep)
-    if reason:
-        raise UserError(f"{aside}, where {path} would be moved aside, {reason}")
 
 
 def _settle(path: Path, aside: Path, kind: str, keep: Sequence[str]) -> None:

@@ -3,12 +3,10 @@
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from tqdm import tqdm
+from typing import Any, TypeVar
 
 T = TypeVar("T")
+INTERVAL = 5.0  # seconds
 
 
 def format_seconds(seconds: float) -> str:
@@ -20,33 +18,23 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def _bar(total: int, label: str) -> "tqdm":
-    from tqdm import tqdm
-
-    # Other libraries' bars may be switched off by TQDM_DISABLE, which is read at the import.
-    return tqdm(total=total, desc=label, dynamic_ncols=True, mininterval=0.2, disable=False)
-
-
 class Progress:
     """Count finished units: a bar with the time left on a terminal, else lines for a log.
 
-    In a log a line comes at most every ``interval`` seconds, none where all is done before;
+    In a log a line comes at most every ``INTERVAL`` seconds, none where all is done before;
     ``announced`` says at once how many units there are.
     """
 
-    def __init__(
-        self, total: int, label: str, interval: float = 5.0, announced: bool = False
-    ) -> None:
-        self.total = total
-        self.label = label
-        self.done = 0
-        self.start = time.monotonic()
-        self.last = self.start
-        self.interval = interval
-        self.printed = False
-        self.bar: tqdm | None = None
+    def __init__(self, total: int, label: str, announced: bool = False) -> None:
+        self.total, self.label = total, label
+        self.done, self.printed = 0, False
+        self.start = self.last = time.monotonic()
+        self.bar: Any = None
         if sys.stderr.isatty():
-            self.bar = _bar(total, label)
+            from tqdm import tqdm
+
+            # Others' bars may be switched off by TQDM_DISABLE, which is read at the import.
+            self.bar = tqdm(total=total, desc=label, dynamic_ncols=True, disable=False)
         elif announced:
             print(f"{label}: {total:,} to do", file=sys.stderr, flush=True)
 
@@ -59,21 +47,16 @@ class Progress:
             if self.done >= self.total:
                 self.bar.close()
             return
-        now = time.monotonic()
-        if now - self.last < self.interval and self.done < self.total:
+        now, finished = time.monotonic(), self.done >= self.total
+        # What is finished before its first line was due stays silent.
+        if not self.printed if finished else now - self.last < INTERVAL:
             return
-        if self.done >= self.total and not self.printed:
-            return  # finished before the first line was due: stay silent
-        self.last = now
-        elapsed = now - self.start
-        left = elapsed / self.done * max(self.total - self.done, 0) if self.done else 0.0
-        print(
-            f"{self.label} {self.done}/{self.total}  {format_seconds(elapsed)}"
-            f"  eta {format_seconds(left)}{'  ' + note if note else ''}",
-            file=sys.stderr,
-            flush=True,
-        )
-        self.printed = True
+        self.last, self.printed = now, True
+        elapsed = format_seconds(now - self.start)
+        rest = max(self.total - self.done, 0) / max(self.done, 1)
+        left = format_seconds((now - self.start) * rest)
+        line = f"{self.label} {self.done}/{self.total}  {elapsed}  eta {left}  {note}"
+        print(line.rstrip(), file=sys.stderr, flush=True)
 
 
 def track(items: Iterable[T], total: int, label: str) -> Iterator[T]:

@@ -98,7 +98,8 @@ def recorded(command: str, out: Path | str, device: str | None = None) -> Iterat
     began = psutil.Process().create_time()
     about: dict[str, Any] = {"command": command, "started": _moment(began)}
     resumed = (folder / BEGUN).exists()
-    _write(folder / BEGUN, about)
+    with contextlib.suppress(Exception):
+        write_json(folder / BEGUN, about)
     yield
     record = about | {
         "finished": _moment(time.time()),
@@ -110,15 +111,10 @@ def recorded(command: str, out: Path | str, device: str | None = None) -> Iterat
         "version": __version__,
         **machine(device),
     }
-    _write(folder / FINISHED, record)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(Exception):
+        write_json(folder / FINISHED, record)
         (folder / BEGUN).unlink()
 
 
 def _moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
-
-
-def _write(path: Path, record: dict[str, Any]) -> None:
-    with contextlib.suppress(Exception):
-        write_json(path, record)

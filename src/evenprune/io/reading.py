@@ -43,15 +43,12 @@ def _decode(text: str, finite: bool = True) -> Any:
     return loaded
 
 
-# What a user is told of the system's errors, and what to do where that is always the same
+# What a user is told of the system's errors
 _SAID = {
-    FileNotFoundError: ("found none", ""),
-    IsADirectoryError: ("got a folder", ""),
-    NotADirectoryError: ("but a part of that path is a file", ""),
-    PermissionError: (
-        "but it may not be read (permission denied)",
-        "change its permissions or run as its owner",
-    ),
+    FileNotFoundError: "found none",
+    IsADirectoryError: "got a folder",
+    NotADirectoryError: "but a part of that path is a file",
+    PermissionError: "but it may not be read (permission denied)",
 }
 
 
@@ -81,9 +78,9 @@ def reading(
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{path} is damaged ({error}); fetch or make it again") from None
     except OSError as error:
-        found, always = _SAID.get(type(error), (f"but it cannot be read ({error.strerror})", ""))
+        found = _SAID.get(type(error), f"but it cannot be read ({error.strerror})")
         place = path if type(error) in _SAID else shown(str(path))
-        raise UserError(f"expected {what} at {place}, {found}; {always or remedy}") from None
+        raise UserError(f"expected {what} at {place}, {found}; {remedy}") from None
 
 
 @contextlib.contextmanager

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..io.errors import UserError, printable
 from ..io.files import sha256_file
-from .gguf_header import Header, read_header, read_once
-from .gguf_keys import check_keys, check_tokens
-from .gguf_tokenizer import asked_of, carried, check_carried, ends
+from .gguf_header import Header, check_keys, check_tokens, read_header, read_once
+from .gguf_tokenizer import FOLDER, asked_of, carried, check_carried, ends
 from .loading import check_depth, check_finite_weights, library_errors, quiet
 from .stored import Stored
 
@@ -68,9 +67,8 @@ def _stored(path: Path, header: Header, weights: str) -> Stored:
 
 def _check(path: Path, header: Header) -> None:
     """Raise UserError for a whole file from which transformers makes no model, or another one."""
-    keys, folder = header.keys, "take the Hugging Face folder of this model"
-    parts = keys.get("split.count", 1)
-    if parts != 1:
+    keys = header.keys
+    if (parts := keys.get("split.count", 1)) != 1:
         raise UserError(
             f"{path} is one of {parts} parts of a model, expected a whole one; join them with "
             "llama.cpp (llama-gguf-split --merge) and give the file that it makes"
@@ -78,7 +76,7 @@ def _check(path: Path, header: Header) -> None:
     if not isinstance(keys.get("general.architecture"), str):
         raise UserError(f"expected general.architecture in the header of {path}; fetch it again")
     if not keys.get("tokenizer.ggml.tokens"):
-        raise UserError(f"expected a tokenizer in {path}, found no tokens; {folder}")
+        raise UserError(f"expected a tokenizer in {path}, found no tokens; {FOLDER}")
     check_tokens(path, header)
 
 
@@ -165,6 +163,5 @@ def _check_size(path: Path, header: Header, config: Any) -> None:
     if held != asked:
         raise UserError(
             f"expected {asked} weights in {path} for the model that its header describes, found "
-            f"{held}; transformers would drop some or draw some at random, so take the Hugging "
-            "Face folder of this model"
+            f"{held}; transformers would drop some or draw some at random, so {FOLDER}"
         )

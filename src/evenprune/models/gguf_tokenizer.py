@@ -98,21 +98,23 @@ def carried(
     kind, pre = keys.get(f"{GGML}model"), keys.get(f"{GGML}pre")
     if kind == SENTENCEPIECE:
         _sentencepiece(state, asked)
-    elif asked.blank and not _set_blank(state):
-        raise UserError(
-            f"{path} asks for a blank before every text ({GGML}add_space_prefix), which is not "
-            f"done with its pre-tokenizer {shown(pre)}; {FOLDER}"
-        )
+    elif asked.blank:
+        if (state["pre_tokenizer"] or {}).get("type") != "ByteLevel":
+            raise UserError(
+                f"{path} asks for a blank before every text ({GGML}add_space_prefix), which is not "
+                f"done with its pre-tokenizer {shown(pre)}; {FOLDER}"
+            )
+        state["pre_tokenizer"]["add_prefix_space"] = True
     if kind == BYTES and pre in LLAMA3:
         state["model"]["ignore_merges"] = True
     backend = Tokenizer.from_str(json.dumps(state))
     given: dict[str, Any] = {
-        name: backend.id_to_token(number) for name, number in asked.special.items()
+        **{name: backend.id_to_token(number) for name, number in asked.special.items()},
+        "add_bos_token": asked.bos or None,
+        "add_eos_token": asked.eos or None,
+        "chat_template": tokenizer.chat_template,
     }
-    adds = {"add_bos_token": asked.bos, "add_eos_token": asked.eos}
-    given |= {name: True for name, wanted in adds.items() if wanted}
-    if tokenizer.chat_template is not None:
-        given["chat_template"] = tokenizer.chat_template
+    given = {name: value for name, value in given.items() if value is not None}
     return PreTrainedTokenizerFast(tokenizer_object=backend, **given)
 
 
@@ -126,14 +128,6 @@ def _sentencepiece(state: dict[str, Any], asked: Asked) -> None:
     strip = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if asked.blank else []
     bytes_ = [{"type": "ByteFallback"}, {"type": "Fuse"}]
     state["decoder"] = {"type": "Sequence", "decoders": [*words, *bytes_, *strip]}
-
-
-def _set_blank(state: dict[str, Any]) -> bool:
-    """Put a blank before the first word of a text; return whether that was possible."""
-    if (state["pre_tokenizer"] or {}).get("type") != "ByteLevel":
-        return False
-    state["pre_tokenizer"]["add_prefix_space"] = True
-    return True
 
 
 def check_carried(

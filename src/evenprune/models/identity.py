@@ -16,14 +16,12 @@ from ..io.checksums import (
     again,
     check_seal,
     compare_files,
-    is_sha256,
     model_files,
     read_sealed,
     sha256_cached,
 )
 from ..io.errors import UserError
 from ..io.files import digest, read_json
-from ..io.reading import expected_form
 from .loading import EXPORT, weight_files
 
 MANIFEST = "manifest.json"
@@ -69,28 +67,18 @@ def _identifies(name: str) -> bool:
 def own_manifest(folder: Path) -> dict[str, Any] | None:
     """Return the manifest of a folder that ``prune`` wrote; None for any other folder.
 
-    Raises UserError for one that is neither ours nor foreign, which would hide what the model is.
+    Raises UserError for one that was changed since.
     """
     path = folder / MANIFEST
     content: dict[str, Any] = read_json(path) if os.path.lexists(path) else {}
-    if _is_own(content):
-        return content
-    if "checksum" in content:
-        raise UserError(
-            f"{path} has a checksum, as `prune` writes it, but another form; prune again, or "
-            "remove it from a folder of others"
-        )
-    return None
+    if not {"checksum", "model_sha256"} & set(content):
+        return None
+    check_seal(content, path, f"{_remedy(folder)}, or remove it from a folder of others")
+    return content
 
 
-def _is_own(content: Mapping[str, Any]) -> bool:
-    base, files, tensors = content.get("base"), content.get("files"), content.get("tensors")
-    if not isinstance(base, dict) or not isinstance(tensors, dict):
-        return False
-    checksums = [files, base.get("files")]
-    return isinstance(content.get("model_sha256"), str) and all(
-        isinstance(one, dict) and one and all(map(is_sha256, one.values())) for one in checksums
-    )
+def _remedy(folder: Path) -> str:
+    return f"prune again: run {again(folder)}, or `prune` as before"
 
 
 def check_pruned(folder: Path, manifest: Mapping[str, Any], verify: bool = False) -> None:
@@ -98,15 +86,13 @@ def check_pruned(folder: Path, manifest: Mapping[str, Any], verify: bool = False
 
     ``verify`` reads all files again whatever the cache says of them.
     """
-    path = folder / MANIFEST
-    remedy = f"prune again: run {again(folder)}, or `prune` as before"
-    check_seal(manifest, path, remedy)
-    compare_files(folder, manifest["files"], path, remedy, verify)
-    added = set(model_files(file.name for file in folder.iterdir())) - set(manifest["files"])
-    if added - UNLISTED:
+    files = manifest["files"]
+    compare_files(folder, files, folder / MANIFEST, _remedy(folder), verify)
+    names = model_files(file.name for file in folder.iterdir())
+    if added := set(names) - set(files) - UNLISTED:
         raise UserError(
-            f"{folder / min(added - UNLISTED)} is none of the files that `prune` wrote, and would "
-            f"be read with them; remove it, or {remedy}"
+            f"{folder / min(added)} is none of the files that `prune` wrote, and would be read "
+            f"with them; remove it, or {_remedy(folder)}"
         )
 
 
@@ -140,7 +126,6 @@ def _identify_export(folder: Path) -> Identity:
     path = folder / EXPORT
     remedy = f"export the checkpoint again: run {again(folder)}, or `export-sparse24` as before"
     index = read_sealed(path, remedy)
-    with expected_form("what export-sparse24 writes", path, remedy):
-        files = {**index["files"], **index["carried"]}
-        compare_files(folder, files, path, remedy)
-        return Identity(index["model_sha256"], files_digest(files), index["base_sha256"])
+    files = {**index["files"], **index["carried"]}
+    compare_files(folder, files, path, remedy)
+    return Identity(index["model_sha256"], files_digest(files), index["base_sha256"])

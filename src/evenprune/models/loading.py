@@ -6,13 +6,12 @@ import io
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..io.errors import UserError, shown
-from ..io.files import library_cache
+from ..io.errors import UserError, few, shown
 from ..io.reading import read_json
 from .bos import EMBEDDINGS, tokens_of
 from .quantised import ON_META, loading_options, quantised_by, require_backend, settle
@@ -84,8 +83,7 @@ def library_errors(folder: Path | str, what: str) -> Iterator[None]:
     was to be loaded.
     """
     try:
-        with library_cache():
-            yield
+        yield
     except (UserError, MemoryError):
         raise
     except BaseException as error:
@@ -253,7 +251,7 @@ def _check_found(folder: Path, found: dict[str, Any]) -> None:
         if names:
             raise UserError(
                 f"the weights in {folder} do not belong to its config.json: they {what} "
-                f"{_some(names)}; fetch the model again"
+                f"{few(sorted(names), 4)}; fetch the model again"
             )
     if found["error_msgs"]:
         said = " ".join(str(found["error_msgs"][0]).split())
@@ -283,13 +281,6 @@ def _check_buffers(folder: Path, model: "PreTrainedModel") -> None:
             f"the config.json in {folder} asks for tables of {asked:,} bytes, more than the "
             f"weights' {held:,}; correct its number of positions, or fetch the model again"
         )
-
-
-def _some(names: Iterable[str], most: int = 4) -> str:
-    """Return the first names, and how many more there are."""
-    ordered = sorted(names)
-    more = f" and {len(ordered) - most} more" if len(ordered) > most else ""
-    return ", ".join(ordered[:most]) + more
 
 
 def spread(devices: Sequence[str]) -> dict[str, Any]:

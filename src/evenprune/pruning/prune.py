@@ -176,7 +176,7 @@ def calibration_text(
     from ..blocks.packing import Text
     from ..data.calibration import pair_notes, tokenize_pairs, tokenize_texts
     from ..data.defaults import default_calibration
-    from ..data.readers.own_rows import read_pairs, read_texts
+    from ..data.readers.own import read_pairs, read_texts
     from ..io.checksums import check_calibration_file
     from ..io.errors import UserError
     from ..models.architecture import max_positions

@@ -4,9 +4,9 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..data.readers.own_rows import read_texts
+from ..data.readers.own import read_texts
 from ..data.readers.rows import table_files
-from ..data.readers.ultrachat import read_ultrachat
+from ..data.readers.texts import read_ultrachat
 from ..io.errors import UserError
 from ..io.reading import iter_table
 from ..models.bos import tokens_of

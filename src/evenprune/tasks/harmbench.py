@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ..data.readers.harmbench import read_harmbench
+from ..data.readers.safety import read_harmbench
 from ..io.errors import UserError
 from .protocol import Facts, Protocol
 from .records import TEXT, Fields

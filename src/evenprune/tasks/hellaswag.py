@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from ..data.readers.choice import ChoiceItem
-from ..data.readers.hellaswag import read_hellaswag
+from ..data.readers.choice import ChoiceItem, read_hellaswag
 from .harness import ChoiceTask
 from .protocol import Facts, Protocol
 from .records import CHOICE, FLAG, Fields

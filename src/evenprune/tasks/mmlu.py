@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..data.readers.choice import ChoiceItem
-from ..data.readers.mmlu import read_mmlu
+from ..data.readers.choice import ChoiceItem, read_mmlu
 from .harness import ChoiceTask, Documents, Harness
 from .protocol import Facts, Protocol
 from .records import CHOICE, Fields

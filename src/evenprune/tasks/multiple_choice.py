@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data.readers.choice import ChoiceItem
-from ..data.readers.own_questions import LETTERS, OwnQuestion, read_own_questions
+from ..data.readers.own import LETTERS, OwnQuestion, read_own_questions
 from ..data.readers.rows import table_files
 from ..language_models.causal_model import CausalModel
 from ..stats.metrics import Metric, Record, mean

@@ -33,8 +33,7 @@ from typing import Any
 
 from ..config.tasks import DOCUMENTS, WIKITEXT_SPLITS
 from ..data.readers.rows import find_file
-from ..data.readers.tinystories import documents_file, read_tinystories
-from ..data.readers.wikitext import read_wikitext
+from ..data.readers.texts import documents_file, read_tinystories, read_wikitext
 from ..io.errors import UserError
 from ..language_models.causal_model import CausalModel, Rows
 from ..language_models.losses import nll_rows

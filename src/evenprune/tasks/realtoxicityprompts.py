@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from ..data.readers.realtoxicityprompts import read_realtoxicityprompts
 from ..data.readers.rows import data_files
+from ..data.readers.safety import read_realtoxicityprompts
 from .protocol import Facts, Protocol
 from .records import NUMBER_OR_NULL, Fields
 from .safety import ANSWER, STORED, SafetyPrompt, SafetyTask

@@ -2,6 +2,6 @@
 
 Every data set lies in one folder, ``data/<name>/``, with the files that its reader names, plain
 or gzipped. Mirror, hub downloads and the invented world use the same files, so these readers are
-the only ones. One module a data set, and nothing is imported here: a step's code is what it
-imports, and a changed reader reruns only what reads that data set.
+the only ones. Nothing is imported here: a step's code is what it imports, and a changed reader
+reruns only what reads data sets of its kind.
 """

@@ -1,13 +1,11 @@
 """BBQ: questions about two people, with and without what decides them."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
-from ...io.errors import UserError
 from .rows import Identifier, OneOfThree, Text, collect, data_files, fixed, read_items
 
 # HELM reads the BBQ files in this order, and its seeded shuffle depends on it.
@@ -105,27 +103,20 @@ class BBQItem:
 
 def bbq_files(folder: Path | str) -> list[Path]:
     """Return the BBQ files of a folder in HELM's order, others behind them by name."""
-    order = [f"{name}.jsonl" for name in BBQ_ORDER]
+    order = {f"{name}.jsonl": number for number, name in enumerate(BBQ_ORDER)}
     found = {path.name.removesuffix(".gz"): path for path in data_files(folder)}
-    others = [name for name in sorted(found) if name not in order]
-    return [found[name] for name in (*order, *others) if name in found]
+    return [
+        found[name] for name in sorted(found, key=lambda one: (order.get(one, len(order)), one))
+    ]
 
 
-def read_bbq(folder: Path | str, categories: Sequence[str] = ()) -> list[BBQItem]:
-    """Read BBQ, all categories (58,492 rows) or those named, in HELM's order.
+def read_bbq(folder: Path | str) -> list[BBQItem]:
+    """Read BBQ, all categories (58,492 rows), in HELM's order.
 
     The unknown option is the one whose answer_info says "unknown".
     """
-    files = {path.name.split(".")[0]: path for path in bbq_files(folder)}
-    for name in categories:
-        if name not in files:
-            raise UserError(
-                f"expected BBQ categories among {', '.join(files)} in {folder}, got {name!r}; "
-                "correct the name or fetch the missing file"
-            )
     items: list[BBQItem] = []
-    for category, path in files.items():
-        if not categories or category in categories:
-            added = fixed(category=category)
-            items += read_items(BBQItem, path, added=added, without=("category",))
+    for path in bbq_files(folder):
+        added = fixed(category=path.name.split(".")[0])
+        items += read_items(BBQItem, path, added=added, without=("category",))
     return collect(items, folder)

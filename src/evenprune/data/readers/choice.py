@@ -1,7 +1,13 @@
-"""What benchmarks have in common that ask for a choice."""
+"""Benchmarks that ask for a choice: their items, and those of HellaSwag and MMLU."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Protocol
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from .rows import FourTexts, Identifier, OneOfFour, Text, collect, find_file, read_items
 
 
 @dataclass(frozen=True)
@@ -29,3 +35,43 @@ class Question(Protocol):
     @property
     def answers(self) -> tuple[str, str, str]:
         """The answers in the data's own order."""
+
+
+@dataclass(frozen=True)
+class _Ending:
+    id: Annotated[Identifier, Field(alias="row")]
+    query: Text
+    choices: FourTexts
+    gold: OneOfFour
+
+
+@dataclass(frozen=True)
+class _Exam:
+    question: Text
+    subject: Text
+    choices: FourTexts
+    answer: OneOfFour
+
+
+def read_hellaswag(folder: Path | str) -> list[ChoiceItem]:
+    """Read HellaSwag's validation set as lm-evaluation-harness scores it (10,042 items).
+
+    Query and choices are cleaned already; the category is the text before the first colon
+    (the activity).
+    """
+    path = find_file(folder, "validation_lm_eval.jsonl")
+    items = (
+        ChoiceItem(row.id, row.query.partition(":")[0], row.query, row.choices, row.gold)
+        for row in read_items(_Ending, path)
+    )
+    return collect(items, path)
+
+
+def read_mmlu(folder: Path | str, split: str = "test") -> list[ChoiceItem]:
+    """Read a split of MMLU (test 14,042, validation 1,531, dev 285); category is the subject."""
+    path, seen, found = find_file(folder, f"{split}.jsonl"), Counter[str](), list[ChoiceItem]()
+    for row in read_items(_Exam, path):
+        identifier = f"{row.subject}-{seen[row.subject]}"
+        seen[row.subject] += 1
+        found.append(ChoiceItem(identifier, row.subject, row.question, row.choices, row.answer))
+    return collect(found, path)

@@ -27,5 +27,5 @@ def read_crows_pairs(folder: Path | str, variant: str = "revised") -> list[Crows
     """
     path = find_file(folder, f"crows_pairs_{variant}.csv")
     rows = tab_rows if variant == "revised" else csv_rows
-    pairs = read_items(CrowsPair, path, rows, fixed(id="{}"), ("id",))
+    pairs = read_items(CrowsPair, path, rows, fixed(id="{number}"), ("id",))
     return collect(pairs, path)

@@ -123,12 +123,27 @@ def read_items(
 
 
 def fixed(**fields: str) -> Added:
-    """Return an ``added`` of ``read_items`` that gives every row these fields; {} is its number."""
+    """Return an ``added`` of ``read_items`` that gives every row these fields, filled in.
 
-    def added(_row: dict[str, Any], number: int, _line: int) -> dict[str, Any]:
-        return {name: value.replace("{}", str(number)) for name, value in fields.items()}
+    ``{number}`` in one is the row's.
+    """
+    return lambda _row, number, _line: {
+        name: value.replace("{number}", str(number)) for name, value in fields.items()
+    }
 
-    return added
+
+def read_stems(kind: type[Item], folder: Path | str, **fields: str) -> list[Item]:
+    """Read the rows of all JSON-lines files of a folder.
+
+    Beside their own they have ``fields``, in which ``{stem}`` is the file's, ``{number}`` the row's
+    in it.
+    """
+    items: list[Item] = []
+    for path in data_files(folder):
+        stem = path.name.split(".")[0]
+        told = {name: text.replace("{stem}", stem) for name, text in fields.items()}
+        items += read_items(kind, path, added=fixed(**told), without=tuple(fields))
+    return collect(items, folder)
 
 
 csv_rows = partial(iter_csv, delimiter=",")

@@ -1,18 +1,80 @@
-"""Multiple-choice questions of one's own: JSON lines or CSV, see docs/your-own.md."""
+"""Pairs, texts and multiple-choice questions of one's own: JSON lines or CSV, docs/your-own.md.
+
+A pair, which `prune --pairs` reads too, is a stereotype and its opposite: two sentences, or one
+open question followed by the one and by the other answer. What they begin with alike counts for
+neither.
+"""
 
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
 from pydantic.dataclasses import dataclass
 
 from ...io.reading import iter_table
-from .rows import Identifier, Text, collect, read_items, table_files
+from .rows import Added, Identifier, Item, Text, collect, read_items, table_files
 
 LETTERS = string.ascii_uppercase
 OPTION = re.compile(r"\W*option\W*(\d+)\W*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class OwnText:
+    """One text."""
+
+    id: Identifier
+    text: Text
+
+
+@dataclass(frozen=True)
+class OwnPair:
+    """One pair; ``stereotype`` is the text that a prejudiced model finds likelier.
+
+    ``counterfactuals`` are the same two texts about other groups than ``target``, ``unrelated`` is
+    a third one that makes no sense.
+    """
+
+    id: Identifier
+    category: Text
+    stereotype: Text
+    anti_stereotype: Text
+    target: str = ""
+    counterfactuals: list[tuple[Text, Text]] = field(default_factory=list)
+    unrelated: str = ""
+
+
+def read_pairs(place: Path | str) -> list[dict[str, str]]:
+    """Read the pairs of a JSON-lines or CSV file, or of all such files of a folder.
+
+    ``id`` and ``category`` may be left out: then the line's number is the id, and ``own`` the
+    category. Raises UserError for a field that is missing or blank, an id that comes twice (over
+    all files), and a file without any pair.
+    """
+    return _read(OwnPair, place)
+
+
+def read_texts(place: Path | str) -> list[dict[str, str]]:
+    """Read texts (id, text). Like ``read_pairs`` in all else."""
+    return _read(OwnText, place)
+
+
+def _read(kind: type[Item], place: Path | str) -> list[dict[str, Any]]:
+    def completed(row: dict[str, Any], _number: int, line: int) -> dict[str, Any]:
+        defaults = {"id": str(line), "category": "own"}
+        return {name: value for name, value in defaults.items() if row.get(name, "") == ""}
+
+    rows = _rows(kind, place, completed, ("id", "category"))
+    found = [asdict(row) for row in collect(rows, place)]  # type: ignore[call-overload]
+    return [{name: value for name, value in row.items() if value} for row in found]
+
+
+def _rows(kind: type[Item], place: Path | str, added: Added, made: Sequence[str]) -> Iterator[Item]:
+    """Yield the rows of a file, or of all JSON-lines and CSV files of a folder."""
+    for path in table_files(place) if Path(place).is_dir() else [Path(place)]:
+        yield from read_items(kind, path, iter_table, added, made)
 
 
 @dataclass(frozen=True)
@@ -37,12 +99,8 @@ def read_own_questions(folder: Path | str) -> list[OwnQuestion]:
     ``option2`` …; ``answer``, and ``stereotype`` where there is one: an option's letter, its text,
     or in JSON its number from 0; ``id`` (else the line's number) and ``category`` (else ``own``).
     """
-    paths = table_files(folder)
     made = ("id", "category", "options", "stereotype")
-    rows = (
-        row for one in paths for row in read_items(OwnQuestion, one, iter_table, _complete, made)
-    )
-    return collect(rows, paths[0] if len(paths) == 1 else folder)
+    return collect(_rows(OwnQuestion, folder, _complete, made), folder)
 
 
 def _complete(row: dict[str, Any], _number: int, line: int) -> dict[str, Any]:
