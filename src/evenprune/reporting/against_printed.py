@@ -1,9 +1,8 @@
-"""Ours beside the paper's: beneath each table that has printed values, and in tables of its own."""
+"""Ours beside the paper's: every number that it prints too, and protocols by their distance."""
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 
 from ..analysis import mask_diffs
 from ..analysis.labels import (
@@ -67,45 +66,6 @@ def show_difference(column: Column, cell: Cell) -> str:
     """Return ours minus the paper's with a sign, and whether our interval covers the paper's."""
     marks = {None: "", True: f" {INSIDE}", False: f" {OUTSIDE}"}
     return column.show(cell.difference, signed=True) + marks[cell.covers(column)]
-
-
-def companion(table: Table) -> list[Table]:
-    """Return ours, the paper's and the difference of every cell; none without a printed value.
-
-    Three lines a row of ``table``; rows without a printed value are left out, headings stay.
-    """
-    words, signs = agreement(table.pairs())
-    if not words:
-        return []
-    rows: list[Row] = []
-    for row in table.rows:
-        if row.kind == "heading":
-            if rows and rows[-1].kind == "heading":
-                rows.pop()
-            rows.append(row)
-        elif any(cell.difference is not None for cell in row.cells.values()):
-            rows += _lines(table.columns, row)
-    columns = tuple(replace(column, direction="") for column in table.columns)
-    rows = rows[:-1] if rows[-1].kind == "heading" else rows
-    caption = f"Ours beside the paper's: the values of the table above. {words}"
-    notes = (f"ours − paper: computed before rounding. {signs}".strip(),)
-    return [Table(f"{table.slug}_vs_print", caption, table.heads, columns, tuple(rows), notes)]
-
-
-def _lines(columns: Sequence[Column], row: Row) -> list[Row]:
-    """Return the three lines of a row; the labels of the lower two stand in the last column."""
-    cells = {one: row.cells[one.key] for one in columns if one.key in row.cells}
-    signed, blank = row.kind == "diff", ("",) * (len(row.labels) - 1)
-    ours, paper, change = {}, {}, {}
-    for one, cell in cells.items():
-        ours[one.key] = Cell(cell.value, cell.display)
-        paper[one.key] = Cell(cell.printed, one.show(cell.printed, signed))
-        change[one.key] = Cell(cell.difference, show_difference(one, cell))
-    return [
-        replace(row, cells=ours, rule=row.rule or "dashed", kind="data"),
-        Row((*blank, "paper"), paper),
-        Row((*blank, "ours − paper"), change),
-    ]
 
 
 # Every number that the paper prints too

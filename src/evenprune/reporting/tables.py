@@ -166,11 +166,6 @@ class Table:
     notes: tuple[str, ...] = ()
     widths: tuple[float, ...] = ()
 
-    def pairs(self) -> list[tuple[Column, Cell]]:
-        """Return the cells of its rows of data, each with the column that shows it."""
-        rows = [row.cells for row in self.rows if row.kind == "data"]
-        return [(one, row[one.key]) for row in rows for one in self.columns if one.key in row]
-
 
 def units(columns: Sequence[Column]) -> list[list[Column]]:
     """Return columns in groups that share a head."""
