@@ -318,7 +318,7 @@ def test_tables_without_their_benchmark_say_so(repo, tmp_path, capsys):
     assert "DTO" not in (tmp_path / "tables/main.md").read_text()
     assert make_table(tmp_path, "confidence") == 2
     assert "task unqover" in capsys.readouterr().err
-    assert make_table(tmp_path, "efficiency_details") == 2
+    assert make_table(tmp_path, "efficiency") == 2
     assert "serving.experiment" in capsys.readouterr().err
     assert make_figure(tmp_path, "unqover_heatmap") == 2
     assert make_figure(tmp_path, "frontier") == 2

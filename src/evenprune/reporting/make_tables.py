@@ -48,7 +48,6 @@ BUILDERS: dict[str, Callable[[Run, str], Table]] = {
     "calibrations": rows.calibrations,
     "judged": rows.judged,
     "answer": answer.build,
-    "associations": analyses.associations,
     "claims": claims.build,
     "efficiency": efficiency.build,
     "masks": analyses.masks,
