@@ -200,13 +200,8 @@ def to_latex(table: Table) -> str:
         "parts": [(part, units(part)) for part in parts],
         "types": COLUMN_TYPES,
     }
-    filters: dict[str, Any] = {
-        "tex": escape_latex,
-        "bold": _bold,
-        "head": _latex_head,
-        "line": _latex_line,
-    }
-    return fill(LATEX, values, filters | {"line": _latex_line})
+    filters = {"tex": escape_latex, "bold": _bold, "head": _latex_head, "line": _latex_line}
+    return fill(LATEX, values, filters)
 
 
 # HTML, whose cells name the command that explains them

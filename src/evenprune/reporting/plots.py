@@ -118,13 +118,13 @@ def scale_perplexity(axis: Any, direction: str) -> None:
         ticks.set_minor_locator(mpl.ticker.NullLocator())
 
 
-def add_legend(figure: Figure, axes: Iterable[Iterable[Any]], columns: int = 4) -> None:
+def add_legend(figure: Figure, axes: Iterable[Iterable[Any]]) -> None:
     """Put one legend over all panels, each label once; the figure grows with its lines."""
     entries: dict[str, Any] = {}
     for axis in (axis for line in axes for axis in line):
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    columns = min(columns, 3 if max(map(len, entries), default=0) > LONG else columns, len(entries))
+    columns = min(3 if max(map(len, entries), default=0) > LONG else 4, len(entries))
     more = -(-len(entries) // columns) - 2 if columns else 0  # lines
     figure.set_figheight(figure.get_figheight() + 0.16 * max(0, more))
     figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=columns or 1)

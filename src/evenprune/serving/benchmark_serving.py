@@ -30,13 +30,7 @@ from ..io.files import digest, write_json
 from ..io.outputs import check_file, check_ours
 from ..io.progress import Progress
 from ..models.identity import Identity, identify
-from ..models.loading import (
-    limit_threads,
-    load_config,
-    load_tokenizer,
-    own_dtype,
-    pick_device,
-)
+from ..models.loading import limit_threads, load_config, load_tokenizer, own_dtype, pick_device
 from ..models.trust import add_trust_argument, trust_record
 from . import workload as prompting
 from .backends import Backend, choose, load_backend, system
@@ -61,17 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, required=True, help="JSON file; provenance.json goes beside it")
     add_flags(parser, Settings)
     add_trust_argument(parser)
-
-
-def checked_names(names: Sequence[str] | None, models: Sequence[Path]) -> list[str]:
-    """Return a name of each model; raise UserError where two have one, or one has none."""
-    found = list(names or map(str, models))
-    if len(found) != len(models) or len(set(found)) != len(found):
-        raise UserError(
-            f"expected one name of its own for each of the {len(models)} models, got "
-            f"{', '.join(found)}; name every --model once"
-        )
-    return found
 
 
 @dataclass(frozen=True)
@@ -149,21 +132,17 @@ def energy_of(record: Record, device: str) -> dict[str, Any]:
     fields = {name: value for name, value in record["generate"].items() if name != "calls"}
     reading = Reading(**fields)
     scope = reading.scope(device)
+    components = {
+        name: {"source": reading.sources[name], "method": reading.methods[name]}
+        | {"watts": joules / reading.seconds}
+        for name, joules in reading.joules.items()
+    }
+    version = package_versions("codecarbon")["codecarbon"]
     return {
         "source": reading.source(scope),
         "scope": list(scope),
-        "components": {
-            name: {
-                "source": reading.sources[name],
-                "method": reading.methods[name],
-                "watts": joules / reading.seconds,
-            }
-            for name, joules in reading.joules.items()
-        },
-        "tracker": {
-            "name": "codecarbon offline",
-            "version": package_versions("codecarbon")["codecarbon"],
-        },
+        "components": components,
+        "tracker": {"name": "codecarbon offline", "version": version},
     }
 
 
@@ -177,36 +156,36 @@ def dense_name(models: Mapping[str, Identity]) -> str | None:
 
 
 def checkpoint_part(
-    model: Identity,
-    records: Sequence[Record],
-    described: Mapping[str, Any],
-    sizes: Sequence[int],
-    device: str,
+    name: str, job: Job, records: Sequence[Record], described: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what the output says of one checkpoint: digests, figures, kernel and energy.
 
-    records: its own; described: of its engine.
+    ``described``: of its engine.
     """
-    categories = {}
-    for size in sizes:
-        rows = [one["figures"] for one in records if one["batch"] == size]
-        categories[f"batch {size}"] = {
-            name: summarize([row[name] for row in rows]) for name in rows[0]
-        }
+    own, categories = [one for one in records if one["checkpoint"] == name], {}
+    for size in job.spec["batch_sizes"]:
+        rows = [one["figures"] for one in own if one["batch"] == size]
+        found = {figure: summarize([row[figure] for row in rows]) for figure in rows[0]}
+        categories[f"batch {size}"] = found
     return {
-        **model.as_dict(),
+        **job.models[name].as_dict(),
         "headline": "decode_tok_per_s",
-        "metrics": categories[f"batch {sizes[0]}"],
+        "metrics": next(iter(categories.values())),
         "categories": categories,
         "backend": described,
-        "energy": energy_of(records[-1], device),
+        "energy": energy_of(own[-1], job.spec["device"]),
     }
 
 
 def run(args: argparse.Namespace) -> None:
     """Run ``benchmark-serving``."""
     settings = {name: getattr(args, name) for name in Settings.model_fields}
-    names = checked_names(args.names, args.model)
+    names = args.names or list(map(str, args.model))
+    if len(names) != len(args.model) or len(set(names)) != len(names):
+        raise UserError(
+            f"expected one name of its own for each of the {len(args.model)} models, got "
+            f"{', '.join(names)}; name every --model once"
+        )
     with located(*args.model, trust=args.trust_remote_code) as models:
         folders = dict(zip(names, map(source_folder, models), strict=True))
         inputs = [*models, *folders.values(), args.prompts, source_folder(args.prompts)]
@@ -244,21 +223,15 @@ def benchmark(
         "host": platform.node(),
         "system": system(device),
         "checkpoints": {
-            name: checkpoint_part(
-                model,
-                [one for one in records if one["checkpoint"] == name],
-                engines.descriptions[name],
-                asked.batch_sizes,
-                device,
-            )
-            for name, model in job.models.items()
+            name: checkpoint_part(name, job, records, engines.descriptions[name])
+            for name in job.models
         },
         "rounds": records,
     }
     write_json(out, sealed(result))
     about = {"seconds": time.monotonic() - clock, "load_seconds": engines.load_seconds}
-    begun = {"started": started.isoformat(timespec="seconds")}
-    write_json(beside, {**begun, **about, "host": platform.node()})
+    about |= {"started": started.isoformat(timespec="seconds"), "host": platform.node()}
+    write_json(beside, about)
     for name, part in result["checkpoints"].items():
         described, headline = part["backend"], part["metrics"]
         print(

@@ -31,11 +31,8 @@ from ..models.tensors import read_tensor, write_tensors
 from ..models.trust import add_trust_argument
 from ..models.weights import Entry, read_header
 from .export_card import export_card
-from .sparse24 import BITS, NotSparse24Error, compress, decompress
+from .sparse24 import BITS, FORMAT, METHOD, NotSparse24Error, compress, decompress
 
-# 2: values under the weight's own name, which an unaware library finds of another shape.
-FORMAT = 2
-METHOD = "sparse24"  # `quant_method` in config.json
 CONFIG, CARD, WEIGHT_INDEX = "config.json", "README.md", "model.safetensors.index.json"
 # Not carried into the export: they describe the files of the source folder.
 LEFT_OUT = {"manifest.json", "provenance.json", "layers.csv", WEIGHT_INDEX, CONFIG, CARD, MARK}
