@@ -320,7 +320,7 @@ def _evaluated(
         for number, (name, evaluate) in enumerate(asked.items(), 1):
             print(f"model {number} of {len(asked)}: {name}", flush=True)
             folders[name] = evaluate()
-        return folders, text.measure(kept) if text else {}
+        return folders, text(kept) if text else {}
 
 
 def _card(side: Side) -> Path:
