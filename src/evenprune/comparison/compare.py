@@ -44,7 +44,7 @@ from ..io.outputs import check_file, check_ours, check_place
 from ..models.stored import Stored
 from ..stats.verdicts import BIAS_MARGIN, LESS_FAIR, LOST, MARGIN, WORSE
 from .columns import terminal_width
-from .differences import Records, Tested, by_category, compare_results, judged
+from .differences import Limits, Records, Tested, by_category, compare_results, judged
 from .export import card_of, write_card, write_record
 from .fidelity import LIMIT, Fidelity, ask_text
 from .moved import Moved, most_moved, texts_of
@@ -75,7 +75,6 @@ FAILED = 3  # the exit status of a verdict that --fail-if names
 FAIL_IF = {
     "worse": (WORSE, "ability"), "less-fair": (LESS_FAIR, "bias"), "ability-lost": (LOST, "bias")
 }  # fmt: skip
-Limits = tuple[float, float, float | None]  # margin, bias margin, plan
 OURS = ("benchmark", "data", "fidelity", "every_eval_ever", "card")  # not for others' records
 Export = tuple[str, str, Records, Mapping[str, ItemText]]  # what write_record takes
 JSON, HTML = "comparison.json", "comparison.html"
@@ -257,7 +256,7 @@ def compare(
         for side in sides[1:]:
             require_roles(sides[0], side)
         quiet_libraries()
-        cards = {side.name: _card(side) for side in sides[1:]} if card else {}
+        cards = {side.name: card_of(side) for side in sides[1:] if card}
         requests = requests_of(chosen, files, options, sides)
         load = partial(Loader, device=device, python=serving_python, gpus=gpus)
         found, faithful = _evaluated(
@@ -323,15 +322,6 @@ def _evaluated(
         return folders, text(kept) if text else {}
 
 
-def _card(side: Side) -> Path:
-    if not isinstance(side, Model) or side.revision:
-        raise UserError(
-            f"--card writes into the folder of a model of your own, but {side.name} is none; leave "
-            "--card out"
-        )
-    return card_of(side.folder)
-
-
 def _recorded_blocks(
     opened: Sequence[Side | Recorded], ours: Sequence[str], table: MetricTable, limits: Limits
 ) -> list[Block]:
@@ -352,38 +342,36 @@ def _recorded_blocks(
             f"{flag(ours[0])} is for models that evenprune evaluates, but {dense.name} is a record "
             f"of {dense.evaluator}; leave it out"
         )
-    return [_recorded_block(dense, side, table, limits) for side in others]
-
-
-def _recorded_block(dense: Recorded, pruned: Recorded, table: MetricTable, limits: Limits) -> Block:
-    shared = [task for task in dense.tasks if task in pruned.tasks]
-    if not shared:
-        raise UserError(
-            f"expected records that share a task, got {', '.join(dense.tasks)} in {dense.name} and "
-            f"{', '.join(pruned.tasks)} in {pruned.name}; evaluate both on one"
-        )
-    notes = not_compared({side.name: side.tasks for side in (dense, pruned)}, shared)
-    tested, moved, evidence = list[Tested](), list[Moved](), {}
-    for task in shared:
-        both = (dense.tasks[task], pruned.tasks[task])
-        rows, said, answers = recorded_differences(*both, table)
-        tested += rows
-        notes += said
-        moved += most_moved(task, task, *answers)
-        evidence[task] = {
-            side: {**one.evidence, "recorded": one.recorded}
-            for side, one in zip(("dense", "pruned"), both)
-        }
-    return _judged_block(pruned.name, tested, notes, moved, evidence, limits)
+    blocks = []
+    for side in others:
+        shared = [task for task in dense.tasks if task in side.tasks]
+        if not shared:
+            raise UserError(
+                f"expected records that share a task, got {', '.join(dense.tasks)} in {dense.name} "
+                f"and {', '.join(side.tasks)} in {side.name}; evaluate both on one"
+            )
+        notes = not_compared({one.name: one.tasks for one in (dense, side)}, shared)
+        tested, moved, evidence = list[Tested](), list[Moved](), {}
+        for task in shared:
+            both = {"dense": dense.tasks[task], "pruned": side.tasks[task]}
+            rows, said, answers = recorded_differences(*both.values(), table)
+            tested += rows
+            notes += said
+            moved += most_moved(task, task, *answers)
+            evidence[task] = {
+                k: {**one.evidence, "recorded": one.recorded} for k, one in both.items()
+            }
+        blocks.append(_judged_block(side.name, tested, notes, moved, evidence, limits))
+    return blocks
 
 
 def _judged_block(
     name: str, tested: Sequence[Tested], notes: Sequence[str], moved: Sequence[Moved],
     evidence: Mapping[str, Any], limits: Limits,
 ) -> Block:  # fmt: skip
-    rows = judged(tested, *limits)
+    rows = judged(tested, limits)
     said = list(dict.fromkeys([*block_notes(rows), *notes]))
-    return Block(name, rows, said, evidence, by_category(tested, *limits), moved)
+    return Block(name, rows, said, evidence, by_category(tested, limits), moved)
 
 
 def _check_out(place: Path, inputs: Sequence[Path]) -> None:
