@@ -2,7 +2,6 @@
 
 import math
 import statistics
-from collections.abc import Iterable
 
 from ..analysis import mask_diffs
 from ..analysis.labels import (
@@ -49,28 +48,6 @@ NAMES = {
 }
 
 
-def agreement(pairs: Iterable[tuple[Column, Cell]]) -> tuple[str, str]:
-    """Return how many printed values our intervals cover, and what the signs mean, in words.
-
-    The first one is "" where nothing is printed.
-    """
-    covered = [cell.covers(column) for column, cell in pairs if cell.difference is not None]
-    inside, outside, rest = (covered.count(said) for said in (True, False, None))
-    text = f"{inside} of {inside + outside} cells with a printed value have it within our 95 % "
-    text += f"interval; {rest} more have no interval." if rest else "interval."
-    signs = [sign for sign, occurs in zip(SIGNS, (inside, outside, rest)) if occurs]
-    return text if covered else "", f"{'; '.join(signs)}." if signs else ""
-
-
-def show_difference(column: Column, cell: Cell) -> str:
-    """Return ours minus the paper's with a sign, and whether our interval covers the paper's."""
-    marks = {None: "", True: f" {INSIDE}", False: f" {OUTSIDE}"}
-    return column.show(cell.difference, signed=True) + marks[cell.covers(column)]
-
-
-# Every number that the paper prints too
-
-
 def number_column(sheet: RunSheet, quantity: Quantity) -> Column:
     """Return how a number is shown: as in the paper's tables."""
     metric = quantity.metric
@@ -108,7 +85,7 @@ def numbers(run: Run, slug: str) -> Table:
     once. Raises UserError where no number has a printed counterpart, as in an invented world.
     """
     points = [point for grid in run.sheet.experiments.values() for point in grid]
-    rows, known, previous = list[Row](), list[tuple[Column, Cell]](), None
+    rows, covered, previous = list[Row](), list[bool | None](), None
     for group in groups(list(dict.fromkeys(points))):
         first = group.checkpoints()[0]
         for quantity in run.results.quantities(first):
@@ -118,21 +95,22 @@ def numbers(run: Run, slug: str) -> Table:
                 continue
             column, ends = number_column(run.sheet, quantity), rate_ends(run, group, quantity)
             cell = Cell(ours.value, column.show(ours.value), printed[0], ours.sd, ours.error, ends)
-            ends, said = cell.interval(column), cell.numbers(column)
+            ends, said, inside = cell.interval(column), cell.numbers(column), cell.covers(column)
+            mark = "" if inside is None else f" {INSIDE if inside else OUTSIDE}"
             cells = {
                 "ours": Cell(cell.value, cell.display),
                 "interval": Cell(None, " to ".join(map(column.show, ends)) if ends else "–"),
                 "printed": Cell(cell.printed, column.show(cell.printed)),
-                "difference": Cell(None, show_difference(column, cell)),
+                "difference": Cell(None, column.show(cell.difference, signed=True) + mark),
             }
             identity = {"tables": printed[1], **group.identity, **quantity._asdict()}
-            identity |= {"ci_low": said["_low"], "ci_high": said["_high"]}
+            identity |= {f"ci_{end}": said[f"_{end}"] for end in ("low", "high")}
             identity |= {"covered": said["_covered"]}
             new, name = group != previous, name_of(run.sheet, quantity)
             labels = group_labels(run.sheet, group) if new else ("", "")
             rule: Rule = "dashed" if new and rows else ""
             rows.append(Row((*labels, name), cells, identity, rule=rule))
-            known.append((column, cell))
+            covered.append(inside)
             previous = group
     if not rows:
         raise UserError(
@@ -140,11 +118,13 @@ def numbers(run: Run, slug: str) -> Table:
             "expected the paper's models, methods and calibrations by their catalogue names, "
             "measured as in config/declared.py; leave it out of other runs"
         )
-    words, signs = agreement(known)
-    said_all = [f"Differences are computed before rounding. {signs}".strip()]
-    said_all += provenance_notes(run.sheet)
+    inside, outside, rest = (covered.count(said) for said in (True, False, None))
+    words = f"{inside} of {inside + outside} cells with a printed value have it within our 95 % "
+    words += f"interval; {rest} more have no interval." if rest else "interval."
+    signs = "; ".join(sign for sign, occurs in zip(SIGNS, (inside, outside, rest)) if occurs)
+    notes = [f"Differences are computed before rounding. {signs}.", *provenance_notes(run.sheet)]
     columns = (field.column for field in fields_of(run, slug))
-    return made(run, slug, rows, columns, said_all, agreement=words)
+    return made(run, slug, rows, columns, notes, agreement=words)
 
 
 def distances(run: Run, slug: str, models: list[str]) -> dict[str, float]:

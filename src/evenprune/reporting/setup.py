@@ -121,12 +121,6 @@ def licences(run: Run, slug: str) -> Table:
     return _listed(run, slug, parts)
 
 
-def printed_sizes() -> dict[str, int]:
-    """Return the paper's number of items of each task."""
-    named = [(row["metric"].partition(":"), row["value"]) for row in printed_rows()]
-    return {task: int(value) for (task, _, metric), value in named if metric == "size"}
-
-
 def benchmarks(run: Run, slug: str) -> Table:
     """Return size and attributes of each benchmark of bias.
 
@@ -134,7 +128,9 @@ def benchmarks(run: Run, slug: str) -> Table:
     printed numbers it is the paper's. Attributes are the catalogue's, in an invented world, or
     where it has none, the categories that were measured.
     """
-    sheet, sizes, rows = run.sheet, printed_sizes(), []
+    sheet, rows = run.sheet, []
+    named = [(row["metric"].partition(":"), row["value"]) for row in printed_rows()]
+    sizes = {task: int(value) for (task, _, metric), value in named if metric == "size"}
     real = sheet.config.source != "world"
     for task, known_as in BENCHMARKS.items():
         name = sheet.primary(task)

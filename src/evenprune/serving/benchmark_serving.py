@@ -146,15 +146,6 @@ def energy_of(record: Record, device: str) -> dict[str, Any]:
     }
 
 
-def dense_name(models: Mapping[str, Identity]) -> str | None:
-    """Return the name of the model that was pruned from none: what the others are compared with.
-
-    None where there is no such model, or more than one.
-    """
-    found = [name for name, model in models.items() if model.base_sha256 is None]
-    return found[0] if len(found) == 1 else None
-
-
 def checkpoint_part(
     name: str, job: Job, records: Sequence[Record], described: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -213,12 +204,14 @@ def benchmark(
     together, why = decide(asked.engines, list(folders.values()), device, asked.gpus)
     print(f"engines {'together' if together else 'in turn'}: {why}")
     engines, records = measure(asked, job, together)
+    dense = [name for name, model in job.models.items() if model.base_sha256 is None]
     result = {
         "benchmark": "serving",
         "task": "serving",
         **job.identity,
         "digest": digest(job.identity),
-        "dense": dense_name(job.models),
+        # What the others are compared with: the model that was pruned from none, if it is one.
+        "dense": dense[0] if len(dense) == 1 else None,
         "engines": {"asked": asked.engines, "together": together, "why": why},
         "host": platform.node(),
         "system": system(device),

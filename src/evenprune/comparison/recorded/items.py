@@ -23,7 +23,7 @@ from ...stats.paired import FITS, Sums, sums_of
 from ...stats.records import Record as Row
 from ...stats.verdicts import Meaning, paired_test
 from ..differences import Answers, Difference, Pair, Tested, answers, flips
-from .metric_table import Entry, MetricTable, direction_of
+from .metric_table import Entry, MetricTable
 
 Item = dict[str, Any]  # an item's record
 TEXT = 400  # signs of a text that are kept to be shown
@@ -228,7 +228,7 @@ def meaning_of(entry: Entry, stated: Direction, rows: Sequence[Row]) -> Meaning:
     if level == "options":
         counts = [len(row["options"]) for row in rows]
         level = float(np.mean([1 / count for count in counts])) if all(counts) else None
-    return Meaning(entry.kind, direction_of(entry, stated), level, entry.perplexity)
+    return Meaning(entry.kind, entry.direction(stated), level, entry.perplexity)
 
 
 def _stereotyped(known: Meaning, both: Sequence[Sums]) -> list[Pair | None]:
