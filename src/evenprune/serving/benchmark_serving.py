@@ -35,9 +35,8 @@ from ..models.trust import add_trust_argument, trust_record
 from . import workload as prompting
 from .backends import Backend, choose, load_backend, system
 from .energy import EnergyMeter, Reading
-from .interleave import Engines, Record, measure_rounds
+from .interleave import Engines, Record, decide, measure_rounds
 from .measure import Settings, summarize
-from .memory import decide
 
 # Options that decide the figures as they are given
 SPEC = (
