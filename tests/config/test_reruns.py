@@ -137,7 +137,7 @@ def test_another_seed_of_the_world_makes_it_again(before, raw):
 
 
 SHOWN_KEYS = {"models": {"qwen2.5-7b-it": {"label": "Qwen"}}, "title": "Another"}
-SHOWN_KEYS |= {"tables": ["main"], "figures": ["regimes"]}
+SHOWN_KEYS |= {"tables": ["main"], "figures": ["motivation"]}
 
 
 @pytest.mark.parametrize("key", SHOWN_KEYS)

@@ -112,10 +112,10 @@ def test_each_cell_of_the_page_names_a_command_that_finds_it(root, run):
 
 def test_tables_and_figures_stand_in_the_papers_order(run):
     config = run.sheet.config.model_copy(
-        update={"tables": ["main", "methods"], "figures": ["regimes"]}
+        update={"tables": ["main", "methods"], "figures": ["motivation"]}
     )
     found = documents.document(replace(run, sheet=replace(run.sheet, config=config)))
-    assert [one.slug for one in found.pieces] == ["methods", "main", "regimes"]
+    assert [one.slug for one in found.pieces] == ["methods", "motivation", "main"]
 
 
 @pytest.mark.parametrize("entry", SHOWN, ids=lambda entry: entry.get("table", entry.get("figure")))

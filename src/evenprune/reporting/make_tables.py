@@ -53,7 +53,6 @@ BUILDERS: dict[str, Callable[[Run, str], Table]] = {
     "numbers": against_printed.numbers,
     "protocols": against_printed.protocols,
     "methods": setup.methods,
-    "algorithm": setup.algorithm,
     "models": setup.models,
     "licences": setup.licences,
     "benchmarks": setup.benchmarks,
@@ -63,7 +62,6 @@ DRAWERS: dict[str, Callable[[Run, str], Drawing]] = {
     "answer": figure_answer.draw,
     "unqover_heatmap": figure_heatmap.draw,
     "changes": figure_lines.changes,
-    "regimes": figure_lines.regimes,
     "frontier": figure_lines.frontier,
 }
 

@@ -73,18 +73,6 @@ def methods(run: Run, slug: str) -> Table:
     return made(run, slug, rows, notes=())
 
 
-def algorithm(run: Run, slug: str) -> Table:
-    """Return the steps of Debias-SparseGPT for one matrix, the one that SparseGPT lacks in bold."""
-    options = run.sheet.config.pruning
-    scaled = "" if options.bias_scaling == "equation" else f" ({options.bias_scaling})"
-    rows = []
-    for number, (name, words, *new) in enumerate(TABLES[slug]["steps"], 1):
-        labels = (str(number), name, words.format(**options.model_dump(), scaled=scaled))
-        named = dict(zip(("step", "name", "text", "new"), (*labels, str(len(new)))))
-        rows.append(Row(labels, identity=named, strong=bool(new), strong_at=1))
-    return made(run, slug, rows, notes=())
-
-
 def models(run: Run, slug: str) -> Table:
     """Return size, kind and link of every model of the run, base models last.
 
