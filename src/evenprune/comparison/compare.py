@@ -52,7 +52,7 @@ from .recorded.items import Recorded, recorded_differences
 from .recorded.metric_table import MetricTable, read_table
 from .recorded.sides import open_recorded
 from .report import Block, Comparison, as_dict, block_notes, to_html
-from .requests import left_out, not_compared, requests_of
+from .requests import not_compared, requests_of
 from .sides import (
     Evaluated,
     Load,
@@ -264,7 +264,8 @@ def compare(
         )
         stored = {side.name: stored_of(side) for side in sides}
         exports: list[Export] | None = [] if every_eval_ever else None
-        missing = left_out(sides, requests)
+        several = [one for one in sides if isinstance(one, Evaluated) and len(one.folders) > 1]
+        missing = not_compared({side.name: side.folders for side in several}, requests)
         blocks = [
             replace(
                 _block(sides[0], side, found, limits, requests, missing, exports),

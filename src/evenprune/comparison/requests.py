@@ -91,12 +91,6 @@ def _shared(sides: Sequence[Evaluated]) -> dict[str, Request]:
     return shared
 
 
-def left_out(sides: Sequence[Side], requests: Mapping[str, Request]) -> list[str]:
-    """Return in words which benchmarks an evaluation has that are not compared."""
-    several = [one for one in sides if isinstance(one, Evaluated) and len(one.folders) > 1]
-    return not_compared({side.name: side.folders for side in several}, requests)
-
-
 def not_compared(held: Mapping[str, Iterable[str]], compared: Container[str]) -> list[str]:
     """Return in words what each side, by its name, holds beyond what is compared."""
     rest = {side: [one for one in names if one not in compared] for side, names in held.items()}

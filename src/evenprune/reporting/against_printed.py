@@ -3,14 +3,7 @@
 import math
 import statistics
 
-from ..analysis import mask_diffs
-from ..analysis.labels import (
-    CATEGORY_LABELS,
-    TASK_LABELS,
-    benchmark_label,
-    group_labels,
-    protocol_words,
-)
+from ..analysis import labels, mask_diffs
 from ..analysis.printed import printed_value, printed_values
 from ..analysis.results import Quantity, dense_group, groups
 from ..analysis.run import Run
@@ -72,9 +65,9 @@ def name_of(sheet: RunSheet, quantity: Quantity) -> str:
     benchmark = sheet.config.benchmarks.get(quantity.benchmark)
     if benchmark:
         headline = quantity.metric == FACTS[benchmark.task].headline
-        words = [benchmark_label(sheet, quantity.benchmark), *([] if headline else words)]
+        words = [labels.benchmark_label(sheet, quantity.benchmark), *([] if headline else words)]
     if quantity.category:
-        words.append(CATEGORY_LABELS.get(quantity.category, quantity.category))
+        words.append(labels.CATEGORY_LABELS.get(quantity.category, quantity.category))
     return " ".join(words)
 
 
@@ -107,9 +100,9 @@ def numbers(run: Run, slug: str) -> Table:
             identity |= {f"ci_{end}": said[f"_{end}"] for end in ("low", "high")}
             identity |= {"covered": said["_covered"]}
             new, name = group != previous, name_of(run.sheet, quantity)
-            labels = group_labels(run.sheet, group) if new else ("", "")
+            texts = labels.group_labels(run.sheet, group) if new else ("", "")
             rule: Rule = "dashed" if new and rows else ""
-            rows.append(Row((*labels, name), cells, identity, rule=rule))
+            rows.append(Row((*texts, name), cells, identity, rule=rule))
             covered.append(inside)
             previous = group
     if not rows:
@@ -167,9 +160,9 @@ def protocols(run: Run, slug: str) -> Table:
                 for column, number in zip(columns, shown, strict=True)
             }
             rule: Rule = "full" if rows and place == 0 else ""
-            labels = (TASK_LABELS[task] if place == 0 else "", name, _protocol(sheet, name))
+            texts = (labels.TASK_LABELS[task] if place == 0 else "", name, _protocol(sheet, name))
             named = {"task": task, "benchmark": name, "rank": str(place + 1)}
-            rows.append(Row(labels, cells, named, rule=rule))
+            rows.append(Row(texts, cells, named, rule=rule))
     if not rows:
         raise UserError(
             f"the table {slug} compares dense models with the numbers that the paper prints, but "
@@ -180,7 +173,7 @@ def protocols(run: Run, slug: str) -> Table:
 
 def _protocol(sheet: RunSheet, name: str) -> str:
     entry = sheet.config.benchmarks[name]
-    words = protocol_words(entry)
+    words = labels.protocol_words(entry)
     if sheet.headline(name) != FACTS[entry.task].headline:
         words.append(sheet.headline(name))
     words += [f"{entry.limit} items"] if entry.limit else []
