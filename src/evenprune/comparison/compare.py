@@ -19,12 +19,13 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
 from ..analysis.item_texts import ItemText
 from ..config.flags import flag
 from ..config.grids import in_calibration
@@ -51,7 +52,7 @@ from .moved import Moved, most_moved, texts_of
 from .recorded.items import Recorded, recorded_differences
 from .recorded.metric_table import MetricTable, read_table
 from .recorded.sides import open_recorded
-from .report import Block, Comparison, as_dict, block_notes, to_html
+from .report import Block, Comparison, block_notes, to_html
 from .requests import not_compared, requests_of
 from .sides import (
     Evaluated,
@@ -282,7 +283,8 @@ def compare(
     failed = _broken(asked, blocks)
     whole = Comparison(names[0], blocks, margin, bias_margin, plan, asked, failed, stored)
     if place:
-        write_json(place / JSON, as_dict(whole))
+        said = "Holm, over all rows of one pruned model; family_low and family_high alike"
+        write_json(place / JSON, {"evenprune": __version__, "correction": said, **asdict(whole)})
         write_text(place / HTML, to_html(whole))
     return whole
 
