@@ -13,8 +13,8 @@ from .table_columns import category_order
 
 SHOWN = ("sparsegpt", "debias-sparsegpt")
 ACROSS = 3  # panels in a line
-# A model's rows of values, and of their changes from dense.
-Panel = tuple[dict[str, list[Measured | None]], list[list[float]]]
+# A model's rows: values, and their changes from dense in points.
+Panel = dict[str, tuple[list[Measured | None], list[float]]]
 
 
 def draw(run: Run, slug: str) -> Drawing:
@@ -47,17 +47,15 @@ def draw(run: Run, slug: str) -> Drawing:
         return 100 * difference.value
 
     for model in models:
-        dense = dense_group(run_sheet, model)
-        lines: dict[str, list[Measured | None]] = {}
-        changes: list[list[float]] = []
+        dense, lines = dense_group(run_sheet, model), Panel()
         for group in [*([dense] if dense else []), *(g for g in shown if g.model == model)]:
             label = method_label(run_sheet, group.method)
             if several and not group.is_base:
                 label += f" {REGIME_LABELS[group.regime]}"
             quantities = [Quantity(benchmark, metric, name) for name in categories]
-            lines[label] = [results.of(group, one) for one in quantities]
-            changes.append([changed(group, dense, one) for one in quantities])
-            for name, one in zip(categories, lines[label], strict=True):
+            values = [results.of(group, one) for one in quantities]
+            lines[label] = values, [changed(group, dense, one) for one in quantities]
+            for name, one in zip(categories, values, strict=True):
                 row = {**group.named, "category": name}
                 for end, part in (("", "value"), ("_printed", "printed")):
                     value = getattr(one, part, None)
@@ -66,7 +64,7 @@ def draw(run: Run, slug: str) -> Drawing:
         title = model_label(run_sheet, model)
         if shown and not several:
             title += f", {REGIME_LABELS[shown[0].regime]}"
-        panels[title] = lines, changes
+        panels[title] = lines
     names = [CATEGORY_LABELS.get(name, name) for name in categories]
     return Drawing(_panels(names, panels), rows)
 
@@ -81,17 +79,18 @@ def _text(after: Measured | None, before: Measured | None) -> str:
 
 def _panels(names: list[str], panels: dict[str, Panel]) -> Figure:
     """Return a panel a model: accuracy and difference written, the difference as colour."""
-    changes = [change for _, change in panels.values()]
-    seen = np.abs(np.concatenate([np.ravel(change) for change in changes]))
+    seen = np.abs(
+        [one for lines in panels.values() for _, change in lines.values() for one in change]
+    )
     widest = max(1.0, float(np.nanmax(seen)) if not np.isnan(seen).all() else 1.0)
-    across, tallest = min(ACROSS, len(panels)), max(len(lines) for lines, _ in panels.values())
+    across, tallest = min(ACROSS, len(panels)), max(map(len, panels.values()))
     down = math.ceil(len(panels) / across)
     figure = Figure(figsize=(WIDTH, down * (0.8 + 0.36 * tallest)))
     axes = list(figure.subplots(down, across, squeeze=False, sharex=True).ravel())
     for spare in axes[len(panels) :]:
         spare.set_visible(False)
-    for place, (title, (lines, change)) in enumerate(panels.items()):
-        axis = axes[place]
+    for place, (title, lines) in enumerate(panels.items()):
+        axis, change = axes[place], [one for _, one in lines.values()]
         image = axis.imshow(change, aspect="auto", vmin=-widest, vmax=widest, cmap="PuOr")
         axis.set_title(title)
         axis.tick_params(length=0)
@@ -99,8 +98,8 @@ def _panels(names: list[str], panels: dict[str, Panel]) -> Figure:
         axis.set_facecolor("0.92")
         axis.set_xticks(range(len(names)), names, rotation=30 if across > 1 else 0)
         axis.set_yticks(range(len(lines)), [""] * len(lines) if place % across else list(lines))
-        dense, *_ = lines.values()
-        for y, shown in enumerate(lines.values()):
+        (dense, _), *_ = lines.values()
+        for y, (shown, _) in enumerate(lines.values()):
             for x, pair in enumerate(zip(shown, dense, strict=True)):
                 color = "white" if abs(change[y][x]) > 0.6 * widest else "black"
                 axis.text(x, y, _text(*pair), ha="center", va="center", color=color,

@@ -29,11 +29,12 @@ from ..io.errors import UserError
 from ..io.files import digest, write_json
 from ..io.outputs import check_file, check_ours
 from ..io.progress import Progress
+from ..io.provenance import machine
 from ..models.identity import Identity, identify
 from ..models.loading import limit_threads, load_config, load_tokenizer, own_dtype, pick_device
 from ..models.trust import add_trust_argument, trust_record
 from . import workload as prompting
-from .backends import Backend, choose, load_backend, system
+from .backends import Backend, choose, load_backend
 from .energy import EnergyMeter, Reading
 from .interleave import Engines, Record, decide, measure_rounds
 from .measure import Settings, summarize
@@ -213,7 +214,7 @@ def benchmark(
         "dense": dense[0] if len(dense) == 1 else None,
         "engines": {"asked": asked.engines, "together": together, "why": why},
         "host": platform.node(),
-        "system": system(device),
+        "system": {**machine(device), **package_versions("torch")},
         "checkpoints": {
             name: checkpoint_part(name, job, records, engines.descriptions[name])
             for name in job.models
