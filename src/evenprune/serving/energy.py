@@ -107,12 +107,6 @@ class EnergyMeter:
         )
         logging.getLogger("codecarbon").propagate = False
 
-    def cpu_mode(self) -> str | None:
-        """Return how CodeCarbon reads the CPU (``intel_rapl``, ``cpu_load`` ...), if it does."""
-        # CodeCarbon has no public name for it.
-        own = (one for one in self.tracker._hardware if type(one).__name__ == "CPU")
-        return next((one._mode for one in own), None)
-
     def measure(self, region: Callable[[], Any]) -> Reading:
         """Run ``region`` once and return its energy, measured or estimated."""
         name = f"region-{time.monotonic_ns()}"
@@ -125,7 +119,10 @@ class EnergyMeter:
             component: getattr(data, f"{component}_energy", 0.0) * JOULES_PER_KWH
             for component in COMPONENTS
         }
-        return complete(seconds, joules, self.cpu_mode(), self.device, self.gpus)
+        # How CodeCarbon reads the CPU (``intel_rapl``, ``cpu_load`` ...); it has no public name.
+        own = (one for one in self.tracker._hardware if type(one).__name__ == "CPU")
+        mode = next((one._mode for one in own), None)
+        return complete(seconds, joules, mode, self.device, self.gpus)
 
     def close(self) -> None:
         """Stop the tracker's threads."""

@@ -47,17 +47,15 @@ def free_bytes(device: str, gpus: int = 1) -> int:
     return min(psutil.virtual_memory().available, *_limits())
 
 
-def _limits(
-    own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
-) -> list[int]:
+def _limits() -> list[int]:
     """Return what the control groups of this process leave it (version 2); a job's limit is one."""
     try:
-        lines = own.read_text(encoding="utf-8").splitlines()
+        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
     found = [2**63]
     inside = next((line[3:].strip("/") for line in lines if line.startswith("0::")), "")
-    folder = root / inside
+    folder = Path("/sys/fs/cgroup") / inside
     for place in (folder, *folder.parents):
         try:
             limit = (place / "memory.max").read_text(encoding="ascii").strip()
