@@ -357,7 +357,7 @@ def _recorded_blocks(
         tested, moved, evidence = list[Tested](), list[Moved](), {}
         for task in shared:
             both = {"dense": dense.tasks[task], "pruned": side.tasks[task]}
-            rows, said, answers = recorded_differences(*both.values(), table)
+            rows, said, answers = recorded_differences(both["dense"], both["pruned"], table)
             tested += rows
             notes += said
             moved += most_moved(task, task, *answers)
