@@ -26,9 +26,9 @@ from evenprune.cli import main
 from evenprune.config.facts import REGIMES
 from evenprune.io import pdf_programs
 from evenprune.io.files import read_jsonl
-from evenprune.reporting.cells import rank
 from evenprune.reporting.forms import _ESCAPES, escape_latex
 from evenprune.reporting.make_tables import draw
+from evenprune.reporting.rows import rank
 from evenprune.reporting.tables import Column
 
 needs_latex = pytest.mark.skipif(

@@ -53,7 +53,6 @@ from .recorded.items import Recorded, recorded_differences
 from .recorded.metric_table import MetricTable, read_table
 from .recorded.sides import open_recorded
 from .report import Block, Comparison, block_notes, to_html
-from .requests import not_compared, requests_of
 from .sides import (
     Evaluated,
     Load,
@@ -63,8 +62,10 @@ from .sides import (
     ask_model,
     calibration_note,
     evaluations_folder,
+    not_compared,
     open_evaluated,
     open_model,
+    requests_of,
     require_roles,
     results_of,
     run_of,

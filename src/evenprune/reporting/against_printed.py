@@ -11,8 +11,8 @@ from ..config.run_sheet import RunSheet
 from ..config.tasks import FACTS
 from ..io.errors import UserError
 from ..stats.directions import direction
-from .cells import made, rate_ends
 from .notes import provenance_notes
+from .rows import made, rate_ends
 from .table_columns import DTO, DTO_FIELD, benchmark_field, fields_of
 from .tables import Cell, Column, Row, Rule, Table
 

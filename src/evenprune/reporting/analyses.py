@@ -11,8 +11,8 @@ from ..analysis.labels import REGIME_LABELS, pair_label
 from ..analysis.results import Group, Quantity
 from ..analysis.run import Run
 from ..stats import inference
-from .cells import embolden, made, make_cell
 from .notes import provenance_notes
+from .rows import embolden, made, make_cell
 from .table_columns import fields_of
 from .tables import Row, Table
 

@@ -11,8 +11,8 @@ from ..analysis.run import OURS, WIDEST, Run
 from ..stats import verdicts
 from ..stats.verdicts import LOST, NOT_TESTED, UNDECIDED, metrics_of
 from . import rows
-from .cells import show_difference
 from .forms import point_of
+from .rows import show_difference
 from .table_columns import Field, benchmark_field
 from .tables import Column, Table
 

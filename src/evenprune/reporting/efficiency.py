@@ -12,8 +12,8 @@ from ..config.table_registry import TABLES
 from ..io.errors import UserError
 from ..io.reading import expected_form
 from ..stats.inference import PairedRatio
-from .cells import blocks, checkpoint_row, embolden, emboldened, made
 from .notes import notes
+from .rows import blocks, checkpoint_row, embolden, emboldened, made
 from .table_columns import DTO, Field, fields_of, fitted
 from .tables import Cell, Column, Row, Rule, Table
 

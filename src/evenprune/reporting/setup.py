@@ -9,8 +9,8 @@ from ..analysis.run import Run
 from ..config.facts import METHODS
 from ..config.grids import needed_datasets
 from ..config.table_registry import TABLES
-from .cells import made
 from .notes import counts, provenance_notes
+from .rows import made
 from .table_columns import category_order, fields_of, refused
 from .tables import Cell, Row, Rule, Table
 
