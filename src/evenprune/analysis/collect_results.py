@@ -37,10 +37,10 @@ from ..stats.measures import is_rate
 from ..stats.paired import jackknife
 from ..stats.records import read_records
 from . import dto, fidelity, mask_diffs, measurements, significance
-from .estimates import checkpoint_sums
 from .frames import make_frame, write_frame
 from .printed import printed_value
 from .results import Quantity
+from .run import checkpoint_sums
 
 COLUMNS = (
     "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",

@@ -1,7 +1,7 @@
 """Comparisons of the paper's claims: of its printed numbers, or of those of a run.
 
 Each has a difference that is positive where the claim holds, with a standard error. Errors are
-those of ``analysis.estimates``: over clusters of items where items have them, paired on the same
+those of ``analysis.run``: over clusters of items where items have them, paired on the same
 items.
 """
 
