@@ -167,7 +167,7 @@ def test_code_reruns_its_stage(before, raw, package):
     for file, rules in (
         ("pruning/solver.py", {"prune_model"}),
         ("reporting/setup.py", {"make_tables", "make_paper"}),
-        ("reporting/figure_heatmap.py", {"make_tables", "make_paper"}),
+        ("reporting/figures.py", {"make_tables", "make_paper"}),
     ):
         found = grown(before, raw, package, file)
         assert set(found) == rules

@@ -29,8 +29,7 @@ from . import (
     answer,
     efficiency,
     figure_answer,
-    figure_heatmap,
-    figure_lines,
+    figures,
     rows,
     setup,
 )
@@ -60,9 +59,9 @@ BUILDERS: dict[str, Callable[[Run, str], Table]] = {
 }
 DRAWERS: dict[str, Callable[[Run, str], Drawing]] = {
     "answer": figure_answer.draw,
-    "unqover_heatmap": figure_heatmap.draw,
-    "changes": figure_lines.changes,
-    "frontier": figure_lines.frontier,
+    "unqover_heatmap": figures.heatmap,
+    "changes": figures.changes,
+    "frontier": figures.frontier,
 }
 
 
