@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..analysis import mask_diffs
-from ..analysis.claim_numbers import PrintedNumbers
 from ..analysis.claims import ALPHA, Finding, findings
 from ..analysis.comparisons import Comparison, Key
 from ..analysis.labels import REGIME_LABELS, pair_label
@@ -67,23 +66,16 @@ def mask_sentence(run: Run, group: Group, values: Mapping[str, float], rows: Seq
 
 def mask_notes(shown: Sequence[Group], rows: Sequence[Row]) -> list[str]:
     """Return sentences on what is bold, and on random masks."""
-    expected, printed = [], PrintedNumbers().concentration(mask_diffs.PAPER_POINT)
+    expected = []
     for regime in dict.fromkeys(group.regime for group in shown):
         words = "{:.4f}, {:.4f} and {:.4f}".format(*mask_diffs.random_masks(regime))
         expected.append(f"{words} at {REGIME_LABELS[regime]}")
     bold = any(cell.bold for row in rows for cell in row.cells.values())
-    sentences = ["Bold: largest disagreement or difference, smallest Jaccard index."] * bold
-    sentences += [
+    return ["Bold: largest disagreement or difference, smallest Jaccard index."] * bold + [
         "Weights that were zero before pruning count as pruned.",
         "Two random masks would have a weight disagreement, pattern disagreement and Jaccard index "
         f"of {'; '.join(expected)}.",
     ]
-    if printed is not None:
-        sentences.append(
-            f"In the paper's list (Qwen-2.5-7B-IT, 2:4) {printed.found} of {printed.top} are "
-            f"self_attn.{mask_diffs.OUTPUT}."
-        )
-    return sentences
 
 
 # Claims: printed and measured evidence, and the verdict on each
