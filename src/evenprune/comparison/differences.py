@@ -373,11 +373,12 @@ def _with_verdict(tested: Tested, said: verdicts.Verdict, wanted: float | None) 
         return dataclasses.replace(row, verdict=IDENTICAL if identical else row.verdict)
     low, high = test.interval() or NO_ENDS
     family_low, family_high = said.interval or NO_ENDS
+    worse, better = NO_ENDS if said.p_holm is None else test.detectable()
     return dataclasses.replace(
         row, n=test.n, clustered=test.clustered, ratio=test.ratio, difference=test.difference,
         low=low, high=high, gain=test.gain, p=test.p, p_holm=said.p_holm,
         family_low=family_low, family_high=family_high,
-        detectable=said.worse, detectable_better=said.better,
+        detectable=worse, detectable_better=better,
         needed=None if wanted is None or test.p is None else test.needed(wanted),
         verdict=IDENTICAL if identical else said.word, reason="" if identical else said.reason,
     )  # fmt: skip
