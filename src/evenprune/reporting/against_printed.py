@@ -111,10 +111,10 @@ def numbers(run: Run, slug: str) -> Table:
             "expected the paper's models, methods and calibrations by their catalogue names, "
             "measured as in config/declared.py; leave it out of other runs"
         )
-    inside, outside, rest = (covered.count(said) for said in (True, False, None))
-    words = f"{inside} of {inside + outside} cells with a printed value have it within our 95 % "
+    within, beyond, rest = (covered.count(said) for said in (True, False, None))
+    words = f"{within} of {within + beyond} cells with a printed value have it within our 95 % "
     words += f"interval; {rest} more have no interval." if rest else "interval."
-    signs = "; ".join(sign for sign, occurs in zip(SIGNS, (inside, outside, rest)) if occurs)
+    signs = "; ".join(sign for sign, occurs in zip(SIGNS, (within, beyond, rest)) if occurs)
     notes = [f"Differences are computed before rounding. {signs}.", *provenance_notes(run.sheet)]
     columns = (field.column for field in fields_of(run, slug))
     return made(run, slug, rows, columns, notes, agreement=words)

@@ -200,8 +200,8 @@ def to_latex(table: Table) -> str:
         "parts": [(part, units(part)) for part in parts],
         "types": COLUMN_TYPES,
     }
-    filters = {"tex": escape_latex, "bold": _bold, "head": _latex_head, "line": _latex_line}
-    return fill(LATEX, values, filters)
+    filters: dict[str, Any] = {"tex": escape_latex, "bold": _bold, "head": _latex_head}
+    return fill(LATEX, values, filters | {"line": _latex_line})
 
 
 # HTML, whose cells name the command that explains them
