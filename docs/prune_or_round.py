@@ -129,7 +129,7 @@ def measured(place: Path, models: dict[str, Path], benchmarks: Iterable[str]) ->
     load = partial(Loader, device="cpu", python=None)
     sides = [Model(name, folder) for name, folder in models.items()]
     prose = dataset_folder(config, PROSE)
-    text = ask_text(prose, sides, load, False, {"limit": WINDOWS}).measure(evals)
+    text = ask_text(prose, sides, load, False, {"limit": WINDOWS})(evals)
     folders: dict[str, dict[str, Path]] = {name: {} for name in models}
     for task in benchmarks:
         data, options = BENCHMARKS[task]
@@ -137,7 +137,7 @@ def measured(place: Path, models: dict[str, Path], benchmarks: Iterable[str]) ->
         request = {task: Request(task, spec, dataset_folder(config, data))}
         for side in sides:
             print(side.name, flush=True)
-            folders[side.name] |= ask_model(side, request, evals, load, False).evaluate()
+            folders[side.name] |= ask_model(side, request, evals, load, False)()
     rows = []
     for name, folder in [*models.items()][1:]:
         about = {"model": name, "bits": BITS.get(name) or stored_form(folder).bits}

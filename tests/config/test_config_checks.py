@@ -117,10 +117,11 @@ def test_the_home_folder_is_written_out_in_every_path(raw, monkeypatch):
     assert config.serving.python == "/home/me/bin/python"
 
 
-@pytest.mark.parametrize("table", ["association", "groups"])
-def test_a_table_of_what_no_benchmark_measures_is_told_before_the_run(raw, table):
-    raw["tables"] = ["answer", table]
-    with pytest.raises(UserError, match=f"tables: {table} shows association .* add counterfact"):
+def test_a_table_of_what_no_benchmark_measures_is_told_before_the_run(raw):
+    raw["tables"] = ["answer", "association"]
+    with pytest.raises(
+        UserError, match=r"tables: association shows association .* add counterfact"
+    ):
         validate_config(raw)
     raw["benchmarks"]["stereoset"]["counterfactuals"] = 2
     validate_config(raw)

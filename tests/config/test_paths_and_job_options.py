@@ -30,7 +30,7 @@ experiments:
   one: {models: [m], regimes: [2of4], calibrations: [ss]}
   two: {models: [m], methods: [sparsegpt, debias-sparsegpt], regimes: [2of4], calibrations: [uc]}
 tables: [main, efficiency, masks]
-figures: [regimes]
+figures: [answer]
 serving: {experiment: one}
 """)
 RAW["experiments"]["one"]["methods"] = list(METHODS)

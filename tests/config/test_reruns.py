@@ -137,7 +137,7 @@ def test_another_seed_of_the_world_makes_it_again(before, raw):
 
 
 SHOWN_KEYS = {"models": {"qwen2.5-7b-it": {"label": "Qwen"}}, "title": "Another"}
-SHOWN_KEYS |= {"tables": ["main"], "figures": ["regimes"]}
+SHOWN_KEYS |= {"tables": ["main"], "figures": ["motivation"]}
 
 
 @pytest.mark.parametrize("key", SHOWN_KEYS)
@@ -167,7 +167,7 @@ def test_code_reruns_its_stage(before, raw, package):
     for file, rules in (
         ("methods/solver.py", {"prune_model"}),
         ("reporting/setup.py", {"make_tables", "make_paper"}),
-        ("reporting/figure_dto.py", {"make_tables", "make_paper"}),
+        ("reporting/figures.py", {"make_tables", "make_paper"}),
     ):
         found = grown(before, raw, package, file)
         assert set(found) == rules

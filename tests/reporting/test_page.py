@@ -169,7 +169,7 @@ def test_a_row_says_alone_what_rows_above_say_for_it():
 
 def test_a_cell_holds_its_difference_interval_and_printed_value():
     shown = Cell(1.5, "1.50", printed=1.25, ends=(1.0, 2.0), source="x/y", change="+0.50*")
-    text = to_html(table(Row(("m", "d"), {"a": shown, "b": Cell(None, "–", 1.0)})), "t")
+    text = to_html(table(Row(("m", "d"), {"a": shown, "b": Cell(None, "–", 1.0)})))
     assert '<small class="interval">1.00 to 2.00</small>' in text
     assert '<small class="printed">paper 1.25</small>' in text
     assert '1.50<small class="change">+0.50*</small>' in text
@@ -181,7 +181,7 @@ def test_a_command_that_is_copied_runs_nothing_from_a_name():
     source = 'x/acc/$(touch gone) \x1b[2J"><script>'
     identity = {"model": "m", "method": "dense", "regime": "dense", "calibration": "none"}
     row = Row(("m", "d"), {"a": Cell(1.0, "1", source=source)}, identity)
-    text = to_html(table(row), "main")
+    text = to_html(table(row))
     command = unescape(re.search(r'title="([^"]*)"', text)[1])
     assert shlex.split(command)[-1].startswith("m/dense/dense/none/x/acc/$(touch gone) ")
     assert "'m/dense/dense/none/x/acc/$(touch gone) " in command
@@ -237,7 +237,7 @@ def test_a_row_without_a_value_comes_last(tmp_path):
     cells = [{}, {"a": Cell(1.0, "1")}, {"a": Cell(2.0, "2"), "b": Cell(3.0, "3")}]
     table = Table("t", "C", ("M",), columns, tuple(Row((f"r{k}",), c)
                   for k, c in enumerate(cells)))  # fmt: skip
-    found = re.findall(r'data-order="([^"]*)"', to_html(table, "t"))
+    found = re.findall(r'data-order="([^"]*)"', to_html(table))
     assert found == ["-1e+300", "1e+300", "1.0", "1e+300", "2.0", "3.0"]
 
 

@@ -11,8 +11,7 @@ from evenprune.analysis import printed
 from evenprune.config.benchmark_keys import Benchmark
 from evenprune.config.declared import PROTOCOL, as_declared, deviations
 from evenprune.config.grids import Checkpoint
-from evenprune.reporting.against_printed import companion
-from evenprune.reporting.forms import csv_form, to_latex, to_markdown
+from evenprune.reporting.forms import csv_form
 from evenprune.reporting.tables import Cell, Column, Row, Table
 
 LLAMA = Checkpoint("llama3.1-8b-it", "dense", "dense", "none", 0)
@@ -119,28 +118,6 @@ def table(*cells):
     return Table("main", "Caption.", ("Model",), (PERCENT,), (*rows, heading))
 
 
-def test_ours_stand_above_the_paper_s_and_the_difference():
-    shown = table(
-        Cell(0.60, "60.00", 0.5900, error=0.01, bold=True),
-        Cell(0.60, "60.00", 0.40, error=0.01),
-        Cell(0.60, "60.00"),
-        Cell(0.60, "60.00", 0.59999),
-    )
-    (beside,) = companion(shown)
-    assert beside.slug == "main_vs_print"
-    assert [(row.labels, row.cells["mmlu"].display) for row in beside.rows] == [
-        (("row 0",), "60.00"), (("paper",), "59.00"), (("ours − paper",), "+1.00 ✓"),
-        (("row 1",), "60.00"), (("paper",), "40.00"), (("ours − paper",), "+20.00 ×"),
-        (("row 3",), "60.00"), (("paper",), "60.00"), (("ours − paper",), "+0.00"),
-    ]  # fmt: skip
-    assert not any(cell.bold for row in beside.rows for cell in row.cells.values())
-    assert "1 of 2 cells with a printed value have it within" in beside.caption
-    assert "1 more have no interval" in beside.caption
-    assert "| ours − paper | +1.00 ✓ |" in to_markdown(beside)
-    assert "+1.00 ✓" in to_latex(beside)
-    assert "+20.00 ×" in to_latex(beside)
-
-
 def test_the_csv_has_difference_interval_and_cover():
     header, lines = csv_form(
         table(Cell(0.60, "60.00", 0.59, error=0.01), Cell(0.60, "60.00", error=0.01))
@@ -149,11 +126,7 @@ def test_the_csv_has_difference_interval_and_cover():
     assert header == ["model", "mmlu", *names]
     assert [lines[0][name] for name in names] == ["59.00", "1.00", "58.04", "61.96", "1"]
     assert [lines[1][name] for name in names] == ["", "", "58.04", "61.96", ""]
-
-
-def test_a_table_without_printed_values_has_nothing_beside_it():
     plain = table(Cell(0.60, "60.00", error=0.01))
-    assert companion(plain) == []
     assert csv_form(plain)[0] == ["model", "mmlu", "mmlu_printed"]
 
 

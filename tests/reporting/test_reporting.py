@@ -26,9 +26,9 @@ from evenprune.cli import main
 from evenprune.config.facts import REGIMES
 from evenprune.io import pdf_programs
 from evenprune.io.files import read_jsonl
-from evenprune.reporting.cells import rank
 from evenprune.reporting.forms import _ESCAPES, escape_latex
 from evenprune.reporting.make_tables import draw
+from evenprune.reporting.rows import rank
 from evenprune.reporting.tables import Column
 
 needs_latex = pytest.mark.skipif(
@@ -219,7 +219,7 @@ def test_a_table_follows_its_experiment(repo, tmp_path):
             },
         },
         "tables": ["main", "calib_size", "calibration"],
-        "figures": ["regimes"],
+        "figures": ["answer"],
         "title": nasty,
     }
     root, _ = prepare(repo, tmp_path, **changes)
@@ -318,12 +318,11 @@ def test_tables_without_their_benchmark_say_so(repo, tmp_path, capsys):
     assert "DTO" not in (tmp_path / "tables/main.md").read_text()
     assert make_table(tmp_path, "confidence") == 2
     assert "task unqover" in capsys.readouterr().err
-    assert make_table(tmp_path, "efficiency_details") == 2
+    assert make_table(tmp_path, "efficiency") == 2
     assert "serving.experiment" in capsys.readouterr().err
     assert make_figure(tmp_path, "unqover_heatmap") == 2
     assert make_figure(tmp_path, "frontier") == 2
     assert "no benchmark with task stereoset and crows_pairs" in capsys.readouterr().err
-    assert make_figure(tmp_path, "regimes") == 0
 
 
 # Figures and the PDF
@@ -331,7 +330,7 @@ def test_tables_without_their_benchmark_say_so(repo, tmp_path, capsys):
 
 def test_figures_are_the_same_again(world):
     root, _ = world
-    names = ["regimes", "unqover_heatmap"]
+    names = ["motivation", "unqover_heatmap"]
     again = root / "again"
     assert make_tables(root, "--figures", str(again), figures=names) == 0
     for path in again.iterdir():
@@ -351,10 +350,9 @@ def test_figures_are_the_same_again(world):
         assert float(row["accuracy_percent"]) == pytest.approx(value, abs=0.006)
 
 
-@pytest.mark.parametrize("slug", ["motivation_categories", "regimes"])
-def test_lines_stand_about_their_tick_and_join_only_regimes_of_one_scale(world, slug):
+def test_lines_stand_about_their_tick_and_join_only_regimes_of_one_scale(world):
     root, _ = world
-    drawn = draw(run_of(root), slug)
+    drawn = draw(run_of(root), "motivation_categories")
     for axis in filter(lambda one: one.get_visible(), drawn.figure.axes):
         names = {label: name for name, label in REGIME_LABELS.items()}
         ticks = [names[text.get_text()] for text in axis.get_xticklabels()]

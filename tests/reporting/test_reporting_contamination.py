@@ -7,9 +7,8 @@ from reporting_run import collect, make_table, read_csv, small_config, write_run
 
 from evenprune.analysis.results import Quantity
 from evenprune.config.grids import Checkpoint, in_calibration
-from evenprune.reporting.cells import embolden
 from evenprune.reporting.forms import csv_form, to_latex
-from evenprune.reporting.rows import difference
+from evenprune.reporting.rows import difference, embolden
 from evenprune.reporting.table_columns import Field
 from evenprune.reporting.tables import Cell, Column, Row, Table
 

@@ -56,22 +56,14 @@ def test_fidelity_by_hand(tmp_path):
     assert same["js_divergence"]["value"] == 0
 
 
-def test_further_option_orders_are_left_out(tmp_path):
-    rows = [record("a", 0, perm="012"), record("a", 1, perm="021")]
-    write_jsonl(tmp_path / "items.jsonl", rows)
-    assert fidelity.read_answers(tmp_path / "items.jsonl").chosen.tolist() == [0]
-
-
-def test_option_logits_go_before_logprobs(tmp_path):
-    write_jsonl(tmp_path / "items.jsonl", [record("a", 0, option_logits=[0.0, 0.0, 0.0])])
-    found = fidelity.read_answers(tmp_path / "items.jsonl").probabilities
-    assert found[0] == pytest.approx([1 / 3] * 3)
-
-
-def test_items_may_differ_in_their_number_of_options(tmp_path):
-    rows = [record("a", 0), record("b", 0) | {"option_logprobs": [0.0, 0.0]}]
+def test_answers_are_of_the_datas_own_order_and_of_the_items_own_options(tmp_path):
+    """Logits go before logarithms of probabilities, and items may differ in their options."""
+    rows = [record("a", 0, perm="012", option_logits=[0.0] * 3), record("a", 1, perm="021")]
+    rows.append(record("b", 0) | {"option_logprobs": [0.0, 0.0]})
     write_jsonl(tmp_path / "items.jsonl", rows)
     found = fidelity.read_answers(tmp_path / "items.jsonl")
+    assert found.chosen.tolist() == [0, 0]
+    assert found.probabilities[0] == pytest.approx([1 / 3] * 3)
     assert found.probabilities[1] == pytest.approx([0.5, 0.5, 0])
     assert fidelity.fidelity(found, found)["js_divergence"]["value"] == 0
 

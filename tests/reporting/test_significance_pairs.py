@@ -56,17 +56,12 @@ def test_each_method_has_its_counterpart(config):
     assert found["lora.magnitude"] == point("magnitude", calibration="none")
     # No SparseGPT has that damping; nothing is compared with itself or the other way round.
     assert not {"ds.damped", "sparsegpt", "sg.refit", "wanda", "magnitude", "dense"} & set(found)
-
-
-def test_seed_regime_and_calibration_are_the_same(config):
+    # Seed, regime and calibration are the same; a shifted dense model has the dense one.
     for other in (
         point("sparsegpt", seed=1), point("sparsegpt", "2of4"), point("sparsegpt", calibration="cp")
     ):  # fmt: skip
         assert baselines(config, other, point("debias-lora")) == {}
     assert baselines(config, point("sparsegpt"), point("ds.refit")) == {}
-
-
-def test_a_shifted_dense_model_is_compared_with_the_dense_one(config):
     found = baselines(config, *BASES, point("debias-lora", "dense"))
     assert found["debias-lora"] == point("dense", "dense", "none")
 

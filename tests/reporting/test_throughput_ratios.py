@@ -62,7 +62,7 @@ def test_verdicts_in_words(ratio, said):
 @pytest.fixture(scope="module")
 def run(repo, tmp_path_factory):
     root = tmp_path_factory.mktemp("run")
-    config = small_config(repo, root, tables=["efficiency", "efficiency_details"])
+    config = small_config(repo, root, tables=["efficiency"])
     write_run(config, 4)
     collect(root)
     return root
@@ -73,10 +73,9 @@ def table(root, name):
     return read_csv(root / f"tables/{name}.csv"), (root / f"tables/{name}.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["efficiency", "efficiency_details"])
-def test_tables_show_ratio_interval_and_verdict(run, name):
-    rows, text = table(run, name)
-    key = "decode_tok_per_s_ratio" + ("" if name == "efficiency" else "_batch_1")
+def test_the_table_shows_ratio_interval_and_verdict(run):
+    rows, text = table(run, "efficiency")
+    key = "decode_tok_per_s_ratio"
     dense = next(row for row in rows if row["method"] == "dense")
     assert (dense[key], dense[f"{key}_verdict"]) == ("", "–")
     for row in rows:
@@ -91,7 +90,7 @@ def test_tables_show_ratio_interval_and_verdict(run, name):
 
 
 def test_another_kernel_is_a_merit(repo, tmp_path):
-    write_run(small_config(repo, tmp_path, tables=["efficiency_details"]), 4)
+    write_run(small_config(repo, tmp_path, tables=["efficiency"]), 4)
     for path in (tmp_path / "serving").rglob("efficiency.json"):
         content = json.loads(path.read_text())
         for name, part in content["checkpoints"].items():
@@ -99,13 +98,13 @@ def test_another_kernel_is_a_merit(repo, tmp_path):
                 part["backend"]["kernel"] = "2:4 kernel (test)"
         write_sealed(path, content)
     collect(tmp_path)
-    _, text = table(tmp_path, "efficiency_details")
+    _, text = table(tmp_path, "efficiency")
     assert re.search(BOLD_SPEED, text)
     assert "transformers 5.0 on cpu, 2:4 kernel (test)" in text
 
 
 def test_speed_ratio_and_verdict_are_one_estimate(run):
-    """A pruned speed is the dense one times the ratio; assumed energy is in the details alone."""
+    """A pruned speed is the dense one times the ratio; assumed energy is no result of its own."""
     rows, text = table(run, "efficiency")
     dense = next(float(row["decode_tok_per_s"]) for row in rows if row["method"] == "dense")
     for row in rows:
@@ -113,13 +112,8 @@ def test_speed_ratio_and_verdict_are_one_estimate(run):
         assert float(row["decode_tok_per_s"]) == pytest.approx(dense * ratio, rel=2e-3)
     assert "kg_co2e_per_mtok" not in rows[0]
     assert "assumed power times the measured seconds" in text
-    details, text = table(run, "efficiency_details")
     assert "Measured with transformers 5.0 on cpu, dense kernel." in text
     assert "0.033 kg/kWh" in text
-    for row in details:
-        assert float(row["kg_co2e_per_mtok"]) > 0
-        assert (row["kernel"], row["energy"]) == ("dense kernel", "estimated")
-        assert row["dto"]
 
 
 def test_the_margin_decides_what_is_the_same(repo, tmp_path):

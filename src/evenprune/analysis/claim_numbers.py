@@ -9,11 +9,10 @@ from ..config.run_sheet import has_paper_form
 from ..config.tasks import FACTS, JUDGED
 from ..stats.inference import Estimate
 from . import labels, mask_diffs, measurements
-from .estimates import Compute
 from .labels import METHOD_LABELS, REGIME_LABELS, TASK_LABELS
 from .printed import printed_values
 from .results import Group, Quantity, groups
-from .run import Run
+from .run import Compute, Run
 
 SPEED = "serving:decode_tok_per_s"
 Point = tuple[str, str, str, str]  # model, method, regime, calibration

@@ -45,7 +45,8 @@ class Claim:
 
     def build(self, numbers: Numbers) -> list[Comparison]:
         """Return the claim's comparisons: of the function ``by`` of ``comparisons``."""
-        return list(getattr(comparisons, self.by)(numbers, **self.options))
+        found = getattr(comparisons, self.by)(numbers, **self.options)
+        return [Comparison(*one) for one in found if one[1] is not None]
 
 
 TEXT = Path(__file__).with_name(DATA_FILES[0]).read_text(encoding="utf-8")

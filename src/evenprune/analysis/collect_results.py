@@ -14,6 +14,7 @@ where the calibration pairs are of the data and bias types that the value was me
 
 import argparse
 import functools
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..config.finished import METRICS
+from ..config.finished import METRICS, SUMMARY, read_summary, remedy
 from ..config.grids import Checkpoint, benchmarks_of, in_calibration
 from ..config.run_sheet import RunSheet, read_run_sheet
 from ..io.checksums import again, read_sealed
+from ..io.errors import UserError
 from ..io.files import read_json
 from ..io.outputs import check_file, check_ours
 from ..io.progress import Progress
@@ -35,11 +37,10 @@ from ..stats.measures import is_rate
 from ..stats.paired import jackknife
 from ..stats.records import read_records
 from . import dto, fidelity, mask_diffs, measurements, significance
-from .consistency import check_one_base, read_check
-from .estimates import checkpoint_sums
 from .frames import make_frame, write_frame
 from .printed import printed_value
 from .results import Quantity
+from .run import checkpoint_sums
 
 COLUMNS = (
     "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",
@@ -168,6 +169,67 @@ def checkpoint_values(run_sheet: RunSheet, point: Checkpoint) -> Numbers:
         with expected_form("the report of check", path, "check that checkpoint again"):
             numbers[Quantity("check", "sparsity")] = _of(float(read_check(path)["sparsity"]))
     return numbers
+
+
+# Whether the files of a run belong together: no row is built from two base models. Every
+# evaluation, check and measurement names the digest of the base model, every check those of the
+# calibration texts.
+
+
+def read_check(path: Path | str) -> dict[str, Any]:
+    """Return a checkpoint's check.json; raise UserError where it is not as ``check`` wrote it."""
+    return read_sealed(path, f"check the checkpoint again: run {again(path)}")
+
+
+def _digests(sheet: RunSheet, point: Checkpoint) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield each file about a checkpoint with what it says, and how to make it again."""
+    files, evals = sheet.files[point], Path(str(sheet.files[point]["evals"]))
+    if path := files["check"]:
+        yield path, read_check(path), f"run {again(path)}"
+    yield str(evals / SUMMARY), read_summary(evals), remedy(evals)
+    if path := files["serving"]:
+        yield path, measurements.read_part(path, point), measurements.remedy(path)
+
+
+def _check_calibration(check: dict[str, Any], path: str, manifest: str) -> None:
+    """Raise UserError where a checkpoint was pruned with other texts than its calibration's."""
+    made = read_sealed(manifest, f"build it again: run {again(manifest)}").get("files", {})
+    used = check.get("calibration", {})
+    for name in ("pairs", "texts"):
+        # A calibration without texts has an empty file of them, which pruning does not read.
+        if used.get(f"{name}_sha256") not in (None, made.get(f"{name}.jsonl")):
+            folder = Path(path).parent / "model"
+            raise UserError(
+                f"{folder} was pruned with other {name} than {manifest} is of; prune again: "
+                f"run {again(folder)}"
+            )
+
+
+def check_one_base(run_sheet: RunSheet) -> None:
+    """Raise UserError that names both where two files of a model are of different base models.
+
+    Also where a pruned checkpoint was evaluated, measured or calibrated as another one.
+    """
+    progress = Progress(len(run_sheet.files), "base models")
+    bases: dict[str, tuple[str, str | None]] = {}
+    for point in sorted(run_sheet.files, key=lambda point: not point.is_base):
+        first, about = "", dict[str, Any]()
+        for path, says, mend in _digests(run_sheet, point):
+            first, about = first or path, about or says
+            base = says.get("files_sha256" if point.is_base else "base_sha256")
+            known, expected = bases.setdefault(point.model, (path, base))
+            if base != expected or base is None:
+                raise UserError(
+                    f"expected one base model behind all checkpoints of {point.model}, but {known} "
+                    f"is of {str(expected)[:12]} and {path} of {str(base)[:12]}; make both again: "
+                    "run `snakemake --cores all --forcerun fetch_source` with this run's "
+                    "configuration"
+                )
+            if not point.is_base and says.get("model_sha256") != about.get("model_sha256"):
+                raise UserError(f"{path} is of other weights than {first}; {mend}")
+        if manifest := run_sheet.files[point]["calibration_manifest"]:
+            _check_calibration(about, first, manifest)
+        progress.update()
 
 
 def collect(run_sheet: RunSheet) -> pd.DataFrame:

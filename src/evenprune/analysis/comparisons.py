@@ -1,7 +1,7 @@
 """Comparisons of the paper's claims: of its printed numbers, or of those of a run.
 
 Each has a difference that is positive where the claim holds, with a standard error. Errors are
-those of ``analysis.estimates``: over clusters of items where items have them, paired on the same
+those of ``analysis.run``: over clusters of items where items have them, paired on the same
 items.
 """
 
@@ -83,6 +83,7 @@ class Comparison:
 
 
 RELATIVE = ("perplexity", SPEED)
+Found = tuple[Any, ...]  # the parts of a Comparison; its difference may be None
 
 
 def place_label(numbers: Numbers, point: Point) -> str:
@@ -117,18 +118,11 @@ def better(numbers: Numbers, ours: Point, base: Point, name: str) -> Estimate | 
 
 def compare(
     numbers: Numbers, ours: Point, base: Point, name: str, against: str, margins: bool = False
-) -> Iterator[Comparison]:
-    """Yield the one comparison "ours is better than base", none where a value is missing."""
+) -> Found:
+    """Return what says "ours is better than base"."""
     label = f"{place_label(numbers, ours)}: {name_label(name)} {against}"
     unit = "relative" if name in RELATIVE else "dto" if name == "dto" else "points"
-    yield from _tested(label, better(numbers, ours, base, name), unit, MARGINS[unit] * margins)
-
-
-def _tested(
-    label: str, difference: Estimate | None, unit: str = "points", margin: float = 0.0
-) -> Iterator[Comparison]:
-    if difference is not None:
-        yield Comparison(label, difference, unit, margin)
+    return label, better(numbers, ours, base, name), unit, MARGINS[unit] * margins
 
 
 # What claims.yaml names: functions of numbers that yield comparisons
@@ -141,13 +135,13 @@ def versus_sparsegpt(
     calibration: str = "ss",
     baselines: Sequence[str] = (BASE,),
     margins: bool = False,
-) -> Iterator[Comparison]:
+) -> Iterator[Found]:
     """Compare Debias-SparseGPT with the baselines: is it better (or not worse)?"""
     for model, regime, base, name in product(numbers.models(), regimes, baselines, names):
         rival = (model, base, regime, "none" if base == "magnitude" else calibration)
         rival = _dense(model) if base == "dense" else rival
         ours, against = (model, OURS, regime, calibration), f"vs {METHOD_LABELS[base]}"
-        yield from compare(numbers, ours, rival, name, against, margins)
+        yield compare(numbers, ours, rival, name, against, margins)
 
 
 def versus_calibration(
@@ -156,12 +150,12 @@ def versus_calibration(
     pairs: Sequence[tuple[str, str]],
     methods: Sequence[str] = (OURS,),
     margins: bool = False,
-) -> Iterator[Comparison]:
+) -> Iterator[Found]:
     """Compare at 2:4 the first calibration of each pair with the second: is it better?"""
     for pair, model, method, name in product(pairs, numbers.models(), methods, names):
         ours, base = ((model, method, "2of4", calibration) for calibration in pair)
         against = f"vs {numbers.calibration(pair[1])} ({METHOD_LABELS[method]})"
-        yield from compare(numbers, ours, base, name, against, margins)
+        yield compare(numbers, ours, base, name, against, margins)
 
 
 def _dense(model: str) -> Point:
@@ -173,7 +167,7 @@ def _pair(model: str, regime: str, calibration: str = "ss") -> tuple[Point, Poin
     return (model, OURS, regime, calibration), (model, BASE, regime, calibration)
 
 
-def dense_shift(numbers: Numbers) -> Iterator[Comparison]:
+def dense_shift(numbers: Numbers) -> Iterator[Found]:
     """Compare the distances of both methods' UnQover accuracy to the dense model's."""
     for model, regime in product(numbers.models(), REGIMES):
         points = (*_pair(model, regime), _dense(model))
@@ -181,11 +175,10 @@ def dense_shift(numbers: Numbers) -> Iterator[Comparison]:
             lambda ours, base, dense: abs(base - dense) - abs(ours - dense),
             *((point, "unqover") for point in points),
         )
-        label = f"{place_label(numbers, points[0])}: UnQover shift vs {METHOD_LABELS[BASE]}"
-        yield from _tested(label, shift)
+        yield f"{place_label(numbers, points[0])}: UnQover shift vs {METHOD_LABELS[BASE]}", shift
 
 
-def hit_hardest(numbers: Numbers) -> Iterator[Comparison]:
+def hit_hardest(numbers: Numbers) -> Iterator[Found]:
     """Compare SparseGPT's change of UnQover from dense with that of every other accuracy."""
     for model, name in product(numbers.models(), ("hellaswag", "mmlu", "bbq")):
         both = _pair(model, "1of4")[1], _dense(model)
@@ -193,8 +186,7 @@ def hit_hardest(numbers: Numbers) -> Iterator[Comparison]:
             lambda ours, dense, other, others: abs(ours - dense) - abs(other - others),
             *((point, one) for one in ("unqover", name) for point in both),
         )
-        label = f"{place_label(numbers, both[0])}: change of UnQover vs {LABELS[name]}"
-        yield from _tested(label, more)
+        yield f"{place_label(numbers, both[0])}: change of UnQover vs {LABELS[name]}", more
 
 
 def gain_more(
@@ -207,7 +199,7 @@ def gain_more(
     )
 
 
-def uncertain_gain_more(numbers: Numbers) -> Iterator[Comparison]:
+def uncertain_gain_more(numbers: Numbers) -> Iterator[Found]:
     """Compare the UnQover gains of the models whose dense versions are most and least certain."""
     known: list[tuple[float, str]] = []
     for model in numbers.models():
@@ -220,15 +212,15 @@ def uncertain_gain_more(numbers: Numbers) -> Iterator[Comparison]:
     (_, sure), (_, unsure) = min(known), max(known)
     pairs = (_pair(model, "1of4") for model in (unsure, sure))
     label = f"UnQover gain of {numbers.label(unsure)} vs {numbers.label(sure)}"
-    yield from _tested(label, gain_more(numbers, "unqover", *pairs))
+    yield label, gain_more(numbers, "unqover", *pairs)
 
 
-def gains_more(numbers: Numbers) -> Iterator[Comparison]:
+def gains_more(numbers: Numbers) -> Iterator[Found]:
     """Compare the two methods' gains from 256 added texts at 2:4."""
     for model, name in product(numbers.models(), ("mmlu", "unqover")):
         pairs = (_pair(model, "2of4", calibration) for calibration in ("ss-uc256", "ss"))
         label = f"{numbers.label(model)}, 2:4: {LABELS[name]} gain vs SparseGPT's"
-        yield from _tested(label, gain_more(numbers, name, *pairs))
+        yield label, gain_more(numbers, name, *pairs)
 
 
 def at_2of4(numbers: Numbers, calibration: str = "ss") -> Iterator[tuple[Point, Point, str]]:
@@ -237,44 +229,44 @@ def at_2of4(numbers: Numbers, calibration: str = "ss") -> Iterator[tuple[Point, 
         yield (model, method, "2of4", calibration), _dense(model), METHOD_LABELS[method]
 
 
-def near_chance(numbers: Numbers) -> Iterator[Comparison]:
+def near_chance(numbers: Numbers) -> Iterator[Found]:
     """Compare UnQover at 2:4 with guessing: at most ``CHANCE_BAND`` away is as claimed."""
     chance = FACTS["unqover"].chance or 0.0
     for point, _, method in at_2of4(numbers):
         distance = numbers.estimate(lambda value: -abs(value - chance), (point, "unqover"))
         label = f"{place_label(numbers, point)}: UnQover of {method}"
-        yield from _tested(label, distance, margin=CHANCE_BAND)
+        yield label, distance, "points", CHANCE_BAND
 
 
-def perplexity_doubles(numbers: Numbers) -> Iterator[Comparison]:
+def perplexity_doubles(numbers: Numbers) -> Iterator[Found]:
     """Compare perplexity at 2:4 with one and a half times the dense model's."""
     for point, dense, method in at_2of4(numbers):
         label = f"{place_label(numbers, point)}: PPL of {method} vs dense"
         loss = better(numbers, dense, point, "perplexity")
-        yield from _tested(label, loss, "relative", -math.log(1.5))
+        yield label, loss, "relative", -math.log(1.5)
 
 
-def faster_than_dense(numbers: Numbers) -> Iterator[Comparison]:
+def faster_than_dense(numbers: Numbers) -> Iterator[Found]:
     """Compare decoding throughput of 2:4 models with the dense one's."""
     for ours, dense, method in at_2of4(numbers, "ss-uc256"):
-        yield from compare(numbers, ours, dense, SPEED, f"of {method} vs dense")
+        yield compare(numbers, ours, dense, SPEED, f"of {method} vs dense")
 
 
-def as_fast(numbers: Numbers) -> Iterator[Comparison]:
+def as_fast(numbers: Numbers) -> Iterator[Found]:
     """Compare the throughputs of both methods: within the relative margin is as claimed."""
     for model in numbers.models():
         ours, base = _pair(model, "2of4", "ss-uc256")
         gap = better(numbers, ours, base, SPEED)
         label = f"{place_label(numbers, ours)}: throughput distance to SparseGPT's"
         distance = gap and replace(gap, value=-abs(gap.value))
-        yield from _tested(label, distance, "relative", MARGINS["relative"])
+        yield label, distance, "relative", MARGINS["relative"]
 
 
-def outputs_change_most(numbers: Numbers) -> Iterator[Comparison]:
+def outputs_change_most(numbers: Numbers) -> Iterator[Found]:
     """Compare the share of o_proj among the 20 most different matrices with that among all."""
     for model in numbers.models():
         point = (model, OURS, "2of4", "ss-uc256")
         if listed := numbers.concentration(point):
             label = f"{place_label(numbers, point)}: {listed.found} of {listed.top} are "
             label += f"{mask_diffs.OUTPUT}, of all {listed.kind} of {listed.total}"
-            yield Comparison(label, Estimate(listed.excess), exact_p=listed.p_value)
+            yield label, Estimate(listed.excess), "points", 0.0, listed.p_value

@@ -7,6 +7,7 @@ log-likelihoods where a benchmark scores whole continuations.
 """
 
 import operator
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from scipy.stats import entropy
 
+from ..config.facts import DENSE
 from ..config.finished import ITEMS
 from ..config.grids import Checkpoint, benchmarks_of
 from ..config.run_sheet import RunSheet
@@ -25,11 +27,10 @@ from ..io.errors import UserError
 from ..io.progress import Progress
 from ..io.reading import expected_form
 from ..stats.records import read_records
-from .significance import dense_of
+from .significance import pairs
 
 # Options to choose from are what is compared; perplexity and generated answers have none.
 WITH_OPTIONS = tuple(name for name, facts in FACTS.items() if facts.compared)
-METRICS = ("flips", "flips_to_wrong", "flips_to_right", "js_divergence")
 RECORD = "records of answers (pred, correct, option_logprobs)"
 
 
@@ -78,7 +79,7 @@ def js_divergence(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
 
 
 def fidelity(pruned: Answers, dense: Answers) -> dict[str, dict[str, Any]]:
-    """Return ``METRICS`` as {name: {value, n, stderr}}.
+    """Return the metrics as {name: {value, n, stderr}}.
 
     ``flips`` is the share of items whose answer differs from the dense model's,
     ``flips_to_wrong`` and ``flips_to_right`` the shares that turn from correct to wrong and
@@ -90,19 +91,18 @@ def fidelity(pruned: Answers, dense: Answers) -> dict[str, dict[str, Any]]:
             f"expected the same items for a pruned model and its dense one, got {len(pruned.ids)} "
             f"and {len(dense.ids)} items that differ; evaluate both again with the same options"
         )
-    both = (
-        pruned.chosen != dense.chosen,
-        dense.right & ~pruned.right,
-        pruned.right & ~dense.right,
-        js_divergence(pruned.probabilities, dense.probabilities),
-    )
-    return {name: _mean(values.astype(float)) for name, values in zip(METRICS, both, strict=True)}
-
-
-def _mean(values: NDArray) -> dict[str, Any]:
-    n = values.size
-    stderr = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else None
-    return {"value": float(values.mean()), "n": n, "stderr": stderr}
+    changes = {
+        "flips": pruned.chosen != dense.chosen,
+        "flips_to_wrong": dense.right & ~pruned.right,
+        "flips_to_right": pruned.right & ~dense.right,
+        "js_divergence": js_divergence(pruned.probabilities, dense.probabilities),
+    }
+    found, n = {}, len(dense.ids)
+    for name, values in changes.items():
+        one = values.astype(float)
+        stderr = float(one.std(ddof=1) / np.sqrt(n)) if n > 1 else None
+        found[name] = {"value": float(one.mean()), "n": n, "stderr": stderr}
+    return found
 
 
 def fidelity_values(run_sheet: RunSheet) -> Iterator[tuple[Checkpoint, str, str, dict[str, Any]]]:
@@ -111,17 +111,11 @@ def fidelity_values(run_sheet: RunSheet) -> Iterator[tuple[Checkpoint, str, str,
     Benchmarks without options have no fidelity, nor those that one of the two
     does not have.
     """
-    slugs = {
-        point: [s for s, e in benchmarks_of(run_sheet.config, point).items()
-                if e.task in WITH_OPTIONS]
-        for point in run_sheet.files
-    }  # fmt: skip
-    work: dict[tuple[Checkpoint, str], list[Checkpoint]] = {}
-    for point in run_sheet.files:
-        if dense := dense_of(run_sheet, point):
-            for slug in slugs[point]:
-                if slug in slugs[dense]:
-                    work.setdefault((dense, slug), []).append(point)
+    config, work = run_sheet.config, defaultdict[tuple[Checkpoint, str], list[Checkpoint]](list)
+    for point, dense in pairs(run_sheet, DENSE):
+        for slug, entry in benchmarks_of(config, point).items():
+            if entry.task in WITH_OPTIONS and slug in benchmarks_of(config, dense):
+                work[dense, slug].append(point)
     progress = Progress(sum(map(len, work.values())), "fidelity to dense")
     for (dense, slug), points in work.items():
         reference = read_answers(run_sheet.result_folder(dense, slug) / ITEMS)

@@ -126,21 +126,15 @@ def judge_label(run_sheet: RunSheet, slug: str) -> str | None:
     return words if entry.task in JUDGED else None
 
 
-def calibration_label(
-    run_sheet: RunSheet, calibration: str, texts: bool = True, short: bool = False
-) -> str:
-    """Return a calibration set's name in tables, such as ``StereoSet + UltraChat (256)``.
-
-    ``short``: SS in place of StereoSet.
-    """
+def calibration_label(run_sheet: RunSheet, calibration: str) -> str:
+    """Return a calibration set's name in tables, such as ``StereoSet + UltraChat (256)``."""
     if calibration == "none":
         return "–"
     entry = run_sheet.config.calibrations[calibration]
-    names = PAIR_LABELS | ({"stereoset": "SS"} if short else {})
-    label = " + ".join(names.get(name, name) for name in entry.pairs)
+    label = " + ".join(PAIR_LABELS.get(name, name) for name in entry.pairs)
     if entry.categories:
         label += f" ({', '.join(name.capitalize() for name in entry.categories)})"
-    if entry.texts and texts:
+    if entry.texts:
         label += f" + {TEXT_LABELS.get(entry.texts, entry.texts)}"
         label += f" ({entry.n_texts})" if entry.n_texts else ""
     return label + (f", {entry.control.replace('-', ' ')}" if entry.control != "none" else "")

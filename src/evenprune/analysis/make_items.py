@@ -70,11 +70,6 @@ def item_sets(sheet: RunSheet) -> Iterator[Items]:
         for key, folders in alike.items():
             about = json.loads(key)
             data = source_folder(paths.dataset(entry.dataset))
-            if not data.exists():
-                raise UserError(
-                    f"expected the data of {slug} at {data}, found nothing; run the workflow, "
-                    "which fetches them, in the folder that the run was made in"
-                )
             spec = about.pop("spec") | {"style": about["style"]}
             texts = read_texts(entry.task, data, about["split"], spec)
             pattern, candidates = prompt_of(entry.task, about["style"])

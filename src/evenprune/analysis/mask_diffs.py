@@ -27,8 +27,6 @@ DISAGREEMENT, PATTERN = "disagreement", "pattern_disagreement"
 JACCARD, FROBENIUS = "jaccard", "relative_frobenius"
 TOP = 20  # matrices that the paper lists
 OUTPUT = "o_proj"  # last part of the name of an attention output projection
-# The checkpoint whose matrices the paper lists: model, method, regime, calibration.
-PAPER_POINT = ("qwen2.5-7b-it", "debias-sparsegpt", "2of4", "ss-uc256")
 # Modules in the order in which a block runs them; others follow by name.
 ORDER = (
     "q_proj", "k_proj", "v_proj", "qkv_proj", "o_proj",

@@ -37,16 +37,15 @@ def read_measurement(path: str) -> dict[str, Any]:
 
 
 def read_part(path: str, point: Checkpoint) -> dict[str, Any]:
-    """Return what a measurement says of one checkpoint, with its ``spec`` and ``system``."""
+    """Return what a measurement says of one checkpoint, with its ``spec``."""
     content = read_measurement(path)
     if point.key not in content["checkpoints"]:
         raise UserError(
             f"expected {point.key} in {path}, which measures "
             f"{', '.join(content['checkpoints'])}; {remedy(path)}"
         )
-    shared = {name: content.get(name) for name in ("spec", "system")}
     with expected_form("fields of each checkpoint", path, remedy(path)):
-        return {**content["checkpoints"][point.key], **shared}
+        return {**content["checkpoints"][point.key], "spec": content.get("spec")}
 
 
 def log_ratios(

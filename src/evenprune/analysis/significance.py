@@ -40,7 +40,7 @@ from ..stats import verdicts
 from ..stats.measures import MEASURES
 from ..stats.paired import Sums, fitting, read_sums, sums_of
 from ..stats.records import first_part, read_records
-from ..stats.verdicts import PairedTest, Verdict, kind, metrics_of, paired_test
+from ..stats.verdicts import PairedTest, kind, metrics_of, paired_test
 from . import dto
 from .frames import make_frame
 
@@ -140,13 +140,6 @@ def columns_of(
         if np.isin(change, (-1, 0, 1)).all():
             row |= {"wins": int((change > 0).sum()), "losses": int((change < 0).sum())}
     return row
-
-
-def verdict_columns(verdict: Verdict) -> dict[str, Any]:
-    """Return the columns of what is said of a test."""
-    row: dict[str, Any] = {"verdict": verdict.word, "reason": verdict.reason}
-    row["family_low"], row["family_high"] = verdict.interval or NO_ENDS
-    return row | {"p_holm": verdict.p_holm}
 
 
 def pairs(run_sheet: RunSheet, against: str = METHOD) -> list[tuple[Checkpoint, Checkpoint]]:
@@ -270,5 +263,11 @@ def _family(
     for seed, family in families.items():
         constant = {question: scores.constant(question, members[0][1]) for question in family}
         for question, verdict in verdicts.judged(family, constant=constant).items():
-            cells[seed, question] |= verdict_columns(verdict)
+            low, high = verdict.interval or NO_ENDS
+            cells[seed, question] |= {"verdict": verdict.word, "reason": verdict.reason}
+            cells[seed, question] |= {
+                "p_holm": verdict.p_holm,
+                "family_low": low,
+                "family_high": high,
+            }
     return [(seed, question, columns) for (seed, question), columns in cells.items()]

@@ -19,12 +19,13 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
 from ..analysis.item_texts import ItemText
 from ..config.flags import flag
 from ..config.grids import in_calibration
@@ -44,15 +45,14 @@ from ..io.outputs import check_file, check_ours, check_place
 from ..models.stored import Stored
 from ..stats.verdicts import BIAS_MARGIN, LESS_FAIR, LOST, MARGIN, WORSE
 from .columns import terminal_width
-from .differences import Records, Tested, by_category, compare_results, judged
+from .differences import Limits, Records, Tested, by_category, compare_results, judged
 from .export import card_of, write_card, write_record
 from .fidelity import LIMIT, Fidelity, ask_text
 from .moved import Moved, most_moved, texts_of
 from .recorded.items import Recorded, recorded_differences
 from .recorded.metric_table import MetricTable, read_table
 from .recorded.sides import open_recorded
-from .report import Block, Comparison, as_dict, block_notes, to_html
-from .requests import left_out, not_compared, requests_of
+from .report import Block, Comparison, block_notes, to_html
 from .sides import (
     Evaluated,
     Load,
@@ -62,8 +62,10 @@ from .sides import (
     ask_model,
     calibration_note,
     evaluations_folder,
+    not_compared,
     open_evaluated,
     open_model,
+    requests_of,
     require_roles,
     results_of,
     run_of,
@@ -75,7 +77,6 @@ FAILED = 3  # the exit status of a verdict that --fail-if names
 FAIL_IF = {
     "worse": (WORSE, "ability"), "less-fair": (LESS_FAIR, "bias"), "ability-lost": (LOST, "bias")
 }  # fmt: skip
-Limits = tuple[float, float, float | None]  # margin, bias margin, plan
 OURS = ("benchmark", "data", "fidelity", "every_eval_ever", "card")  # not for others' records
 Export = tuple[str, str, Records, Mapping[str, ItemText]]  # what write_record takes
 JSON, HTML = "comparison.json", "comparison.html"
@@ -257,7 +258,7 @@ def compare(
         for side in sides[1:]:
             require_roles(sides[0], side)
         quiet_libraries()
-        cards = {side.name: _card(side) for side in sides[1:]} if card else {}
+        cards = {side.name: card_of(side) for side in sides[1:] if card}
         requests = requests_of(chosen, files, options, sides)
         load = partial(Loader, device=device, python=serving_python, gpus=gpus)
         found, faithful = _evaluated(
@@ -265,7 +266,8 @@ def compare(
         )
         stored = {side.name: stored_of(side) for side in sides}
         exports: list[Export] | None = [] if every_eval_ever else None
-        missing = left_out(sides, requests)
+        several = [one for one in sides if isinstance(one, Evaluated) and len(one.folders) > 1]
+        missing = not_compared({side.name: side.folders for side in several}, requests)
         blocks = [
             replace(
                 _block(sides[0], side, found, limits, requests, missing, exports),
@@ -282,7 +284,8 @@ def compare(
     failed = _broken(asked, blocks)
     whole = Comparison(names[0], blocks, margin, bias_margin, plan, asked, failed, stored)
     if place:
-        write_json(place / JSON, as_dict(whole))
+        said = "Holm, over all rows of one pruned model; family_low and family_high alike"
+        write_json(place / JSON, {"evenprune": __version__, "correction": said, **asdict(whole)})
         write_text(place / HTML, to_html(whole))
     return whole
 
@@ -320,16 +323,7 @@ def _evaluated(
         for number, (name, evaluate) in enumerate(asked.items(), 1):
             print(f"model {number} of {len(asked)}: {name}", flush=True)
             folders[name] = evaluate()
-        return folders, text.measure(kept) if text else {}
-
-
-def _card(side: Side) -> Path:
-    if not isinstance(side, Model) or side.revision:
-        raise UserError(
-            f"--card writes into the folder of a model of your own, but {side.name} is none; leave "
-            "--card out"
-        )
-    return card_of(side.folder)
+        return folders, text(kept) if text else {}
 
 
 def _recorded_blocks(
@@ -352,38 +346,36 @@ def _recorded_blocks(
             f"{flag(ours[0])} is for models that evenprune evaluates, but {dense.name} is a record "
             f"of {dense.evaluator}; leave it out"
         )
-    return [_recorded_block(dense, side, table, limits) for side in others]
-
-
-def _recorded_block(dense: Recorded, pruned: Recorded, table: MetricTable, limits: Limits) -> Block:
-    shared = [task for task in dense.tasks if task in pruned.tasks]
-    if not shared:
-        raise UserError(
-            f"expected records that share a task, got {', '.join(dense.tasks)} in {dense.name} and "
-            f"{', '.join(pruned.tasks)} in {pruned.name}; evaluate both on one"
-        )
-    notes = not_compared({side.name: side.tasks for side in (dense, pruned)}, shared)
-    tested, moved, evidence = list[Tested](), list[Moved](), {}
-    for task in shared:
-        both = (dense.tasks[task], pruned.tasks[task])
-        rows, said, answers = recorded_differences(*both, table)
-        tested += rows
-        notes += said
-        moved += most_moved(task, task, *answers)
-        evidence[task] = {
-            side: {**one.evidence, "recorded": one.recorded}
-            for side, one in zip(("dense", "pruned"), both)
-        }
-    return _judged_block(pruned.name, tested, notes, moved, evidence, limits)
+    blocks = []
+    for side in others:
+        shared = [task for task in dense.tasks if task in side.tasks]
+        if not shared:
+            raise UserError(
+                f"expected records that share a task, got {', '.join(dense.tasks)} in {dense.name} "
+                f"and {', '.join(side.tasks)} in {side.name}; evaluate both on one"
+            )
+        notes = not_compared({one.name: one.tasks for one in (dense, side)}, shared)
+        tested, moved, evidence = list[Tested](), list[Moved](), {}
+        for task in shared:
+            both = {"dense": dense.tasks[task], "pruned": side.tasks[task]}
+            rows, said, answers = recorded_differences(both["dense"], both["pruned"], table)
+            tested += rows
+            notes += said
+            moved += most_moved(task, task, *answers)
+            evidence[task] = {
+                k: {**one.evidence, "recorded": one.recorded} for k, one in both.items()
+            }
+        blocks.append(_judged_block(side.name, tested, notes, moved, evidence, limits))
+    return blocks
 
 
 def _judged_block(
     name: str, tested: Sequence[Tested], notes: Sequence[str], moved: Sequence[Moved],
     evidence: Mapping[str, Any], limits: Limits,
 ) -> Block:  # fmt: skip
-    rows = judged(tested, *limits)
+    rows = judged(tested, limits)
     said = list(dict.fromkeys([*block_notes(rows), *notes]))
-    return Block(name, rows, said, evidence, by_category(tested, *limits), moved)
+    return Block(name, rows, said, evidence, by_category(tested, limits), moved)
 
 
 def _check_out(place: Path, inputs: Sequence[Path]) -> None:

@@ -16,7 +16,6 @@ from ..config.tasks import Direction
 from ..io.errors import UserError
 from ..io.reading import expected_form
 from ..stats import records, verdicts
-from ..stats.directions import chance, direction
 from ..stats.measures import MEASURES, OTHERWISE
 from ..stats.paired import LEAST, Sums, fitting, some
 from ..stats.records import Record as Row
@@ -29,6 +28,9 @@ DECISIVE = (
 )
 TOLD = ("dtype", "backend", "chat_template", "batch_size")
 NO_ENDS = (None, None)
+# Margin and bias margin, and a change of which ``needed`` says how many items would show it.
+Limits = tuple[float, float, float | None]
+USUAL: Limits = (verdicts.MARGIN, verdicts.BIAS_MARGIN, None)
 # Of a result what says which model, data, options and packages it is of.
 EVIDENCE = ("files_sha256", "model_sha256", "base_sha256", "data", "spec", "versions", "records")
 
@@ -265,33 +267,31 @@ def differences(
         if metric != headline and not any(one and one["n"] for one in both):
             continue
         before, after = (one.value(metric) for one in (dense, pruned))
+        known, states = verdicts.meaning(task, metric), STATES.get(task)
+        beside = states if states and states.beside == metric else None
+        pairs, sums, test = list[Pair | None](), tuple[Sums, ...](), None
+        with expected_form("records of answers", dense.folder / ITEMS, "evaluate again"):
+            constant = verdicts.constant_answer(task, metric, dense.rows)
+            if beside:
+                pairs = [
+                    (beside.of(a), beside.of(b)) if beside.counts(a) else None
+                    for a, b in zip(dense.rows, pruned.rows)
+                ]
+        if before is not None and after is not None and known.direction and not in_calibration:
+            sums = _sums(metric, dense, pruned)
+            test = paired_test(task, metric, sums[:1], sums[1:]) if sums else None
+        marked = known.kind == "ability" and sums and not beside
         row = Difference(
-            *(slug, task, metric, verdicts.kind(task, metric)),
-            *(direction(task, metric), chance(task, metric)),
+            *(slug, task, metric, known.kind, known.direction, known.chance),
             n=int((both[0] or {}).get("n") or 0),
             clustered=False,
             dense=before,
             pruned=after,
+            difference=None if before is None or after is None else after - before,
             in_calibration=in_calibration,
+            flips=flips(pairs) if beside else None,
+            answers=answers(*sums) if marked else None,
         )
-        with expected_form("records of answers", dense.folder / ITEMS, "evaluate again"):
-            constant = verdicts.constant_answer(task, metric, dense.rows)
-        test, sums, pairs = None, tuple[Sums, ...](), list[Pair | None]()
-        if before is not None and after is not None:
-            row = dataclasses.replace(row, difference=after - before)
-            if row.direction and not in_calibration:
-                sums = _sums(metric, dense, pruned)
-                test = paired_test(task, metric, sums[:1], sums[1:]) if sums else None
-        states = STATES.get(task)
-        if states and states.beside == metric:
-            with expected_form("records of answers", dense.folder / ITEMS, "evaluate again"):
-                pairs = [
-                    (states.of(a), states.of(b)) if states.counts(a) else None
-                    for a, b in zip(dense.rows, pruned.rows)
-                ]
-            row = dataclasses.replace(row, flips=flips(pairs))
-        elif row.kind == "ability" and sums:
-            row = dataclasses.replace(row, answers=answers(*sums))
         categories = [str(one.get("category") or "") for one in dense.rows]
         found.append(Tested(row, test, constant, sums, categories, pairs, same))
     return found
@@ -331,28 +331,16 @@ def flips(pairs: Sequence[Pair | None]) -> Flips:
     return Flips(len(counted), counted.count((False, True)), counted.count((True, False)))
 
 
-def judged(
-    tested: Sequence[Tested],
-    margin: float = verdicts.MARGIN,
-    bias_margin: float = verdicts.BIAS_MARGIN,
-    wanted: float | None = None,
-) -> list[Difference]:
-    """Return the rows of one pruned model with verdicts, p corrected over all of them.
-
-    ``wanted``: a change, of which ``needed`` says how many items would show it.
-    """
+def judged(tested: Sequence[Tested], limits: Limits = USUAL) -> list[Difference]:
+    """Return the rows of one pruned model with verdicts, p corrected over all of them."""
+    margin, bias_margin, wanted = limits
     tests = dict(enumerate(one.test for one in tested))
     constant = dict(enumerate(one.constant for one in tested))
     said = verdicts.judged(tests, margin, bias_margin, constant)
     return [_with_verdict(one, said[k], wanted) for k, one in enumerate(tested)]
 
 
-def by_category(
-    tested: Sequence[Tested],
-    margin: float = verdicts.MARGIN,
-    bias_margin: float = verdicts.BIAS_MARGIN,
-    wanted: float | None = None,
-) -> list[Difference]:
+def by_category(tested: Sequence[Tested], limits: Limits = USUAL) -> list[Difference]:
     """Return the rows of every category of the items, a family of tests of their own.
 
     A metric whose items are all of one category has none, nor has a record against itself, nor a
@@ -376,7 +364,7 @@ def by_category(
                 flips=flips([one.pairs[place] for place in chosen]) if one.pairs else None,
             )  # fmt: skip
             parts.append(Tested(row, test, one.constant))
-    return judged(parts, margin, bias_margin, wanted)
+    return judged(parts, limits)
 
 
 def _with_verdict(tested: Tested, said: verdicts.Verdict, wanted: float | None) -> Difference:
@@ -385,11 +373,12 @@ def _with_verdict(tested: Tested, said: verdicts.Verdict, wanted: float | None) 
         return dataclasses.replace(row, verdict=IDENTICAL if identical else row.verdict)
     low, high = test.interval() or NO_ENDS
     family_low, family_high = said.interval or NO_ENDS
+    worse, better = NO_ENDS if said.p_holm is None else test.detectable()
     return dataclasses.replace(
         row, n=test.n, clustered=test.clustered, ratio=test.ratio, difference=test.difference,
         low=low, high=high, gain=test.gain, p=test.p, p_holm=said.p_holm,
         family_low=family_low, family_high=family_high,
-        detectable=said.worse, detectable_better=said.better,
+        detectable=worse, detectable_better=better,
         needed=None if wanted is None or test.p is None else test.needed(wanted),
         verdict=IDENTICAL if identical else said.word, reason="" if identical else said.reason,
     )  # fmt: skip

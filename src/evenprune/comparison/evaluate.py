@@ -11,7 +11,6 @@ evaluation, paired item by item, as `compare` does.
 import argparse
 import contextlib
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -96,17 +95,20 @@ class Result:
         found: dict[str, dict[str, Any]] = self.content["metrics"]
         return found
 
-    def to_frame(self) -> "DataFrame":
-        """Return the metrics as a table of pandas, one row each."""
-        from pandas import DataFrame
-
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """Return the metrics, each with which values are ``good`` and the ``chance`` of a guess."""
         task, errors = self.content["task"], self.errors()
-        rows = {
+        return {
             name: found
             | {"stderr": errors[name], "good": direction(task, name), "chance": chance(task, name)}
             for name, found in self.metrics.items()
         }
-        return DataFrame.from_dict(rows, orient="index")
+
+    def to_frame(self) -> "DataFrame":
+        """Return the metrics as a table of pandas, one row each."""
+        from pandas import DataFrame
+
+        return DataFrame.from_dict(self.rows(), orient="index")
 
     def errors(self) -> dict[str, float | None]:
         """Return each metric's standard error, over whole clusters where items belong together.
@@ -124,7 +126,20 @@ class Result:
         return errors
 
     def __str__(self) -> str:
-        return f"{headline(self.content)}\n{metrics_text(self.content, self.errors())}"
+        def shown(number: float | None, form: str, none: str = NONE) -> str:
+            return none if number is None else form.format(number)
+
+        lines = []
+        for name, one in self.rows().items():
+            if one["good"]:
+                value = shown(one["value"], "{:.4f}", "undefined")
+                numbers = (value, shown(one["stderr"], "± {:.4f}"), f"{one['n']:,}")
+                lines.append([name, *numbers, GOOD[one["good"]], shown(one["chance"], "{:.3f}")])
+        lines.sort(key=lambda line: (line[0] != self.content["headline"], line[0]))
+        text = aligned(("metric", "value", "stderr", "n", "good", "chance"), lines, (0, 4))
+        rest = len(self.metrics) - len(lines)
+        more = f"\n{rest} further diagnostics in {METRICS}" * bool(rest)
+        return f"{headline(self.content)}\n{text}{more}"
 
     def _repr_html_(self) -> str:
         return str(self.to_frame().to_html(na_rep=NONE))
@@ -266,21 +281,3 @@ def _baseline(place: Path, task: str) -> Path:
             f"folder that evaluate or evaluate-checkpoint wrote"
         )
     return folder
-
-
-def metrics_text(result: dict[str, Any], errors: Mapping[str, float | None]) -> str:
-    """Return the metrics of a result as lines: value, error, which values are good, chance."""
-
-    def shown(number: float | None, form: str, none: str = NONE) -> str:
-        return none if number is None else form.format(number)
-
-    task, lines = result["task"], []
-    for name, metric in result["metrics"].items():
-        if way := direction(task, name):
-            value = shown(metric["value"], "{:.4f}", "undefined")
-            numbers = (value, shown(errors[name], "± {:.4f}"), f"{metric['n']:,}")
-            lines.append([name, *numbers, GOOD[way], shown(chance(task, name), "{:.3f}")])
-    lines.sort(key=lambda line: (line[0] != result["headline"], line[0]))
-    text = aligned(("metric", "value", "stderr", "n", "good", "chance"), lines, (0, 4))
-    rest = len(result["metrics"]) - len(lines)
-    return text + (f"\n{rest} further diagnostics in {METRICS}" * bool(rest))

@@ -24,6 +24,7 @@ from ..stats.directions import BEST_AT, direction
 from ..stats.measures import ITEM_SCORES, MEASURES
 from ..stats.verdicts import metrics_of
 from .differences import Difference, Records
+from .sides import Model, Side
 
 SCHEMA = "0.3.0"
 ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -150,12 +151,18 @@ def _samples(
 # Model cards
 
 
-def card_of(model: Path) -> Path:
-    """Return the card in a model's folder; UserError where there is none."""
-    card = model / CARD
+def card_of(side: Side) -> Path:
+    """Return the card in a model's own folder; UserError where there is none."""
+    if not isinstance(side, Model) or side.revision:
+        raise UserError(
+            f"--card writes into the folder of a model of your own, but {side.name} is none; leave "
+            "--card out"
+        )
+    card = side.folder / CARD
     if not card.is_file():
         raise UserError(
-            f"expected a model card, {CARD}, in {model} for --card, found none; leave --card out"
+            f"expected a model card, {CARD}, in {side.folder} for --card, found none; leave --card "
+            "out"
         )
     return card
 

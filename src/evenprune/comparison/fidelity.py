@@ -35,7 +35,7 @@ from ..tasks.protocol import Protocol
 from .sides import Load, Model, Side
 
 if TYPE_CHECKING:
-    from ..evaluation.divergence import Divergences, Window
+    from ..evaluation.divergence import Divergences
     from ..language_models.language_model import LanguageModel
 
 QUANTILE = 0.99
@@ -122,42 +122,6 @@ def summed_up(found: "Divergences") -> Fidelity:
     )
 
 
-@dataclass(frozen=True)
-class Text:
-    """The windows of a text, and what loads the dense model and the others by their names.
-
-    ``places``: where each other model's result is kept, below the folder of evaluations.
-    """
-
-    windows: Sequence["Window"]
-    dense: Loader
-    others: Mapping[str, Loader]
-    places: Mapping[str, str]
-    trusted: tuple[Path, ...]
-    spec: Protocol
-
-    def measure(self, evals: Path) -> dict[str, Fidelity]:
-        """Return each other model's fidelity, measured where it is not kept below ``evals``."""
-        from ..evaluation.divergence import diverge, keep
-
-        places = {name: evals / one for name, one in self.places.items()}
-        if missing := [name for name, one in places.items() if not one.is_file()]:
-            evals.mkdir(parents=True, exist_ok=True)
-            with trusting_folders(self.trusted), tempfile.TemporaryDirectory(dir=evals) as folder:
-                with self.dense as loader:
-                    kept = keep(self._load(loader), self.windows, Path(folder))
-                for name in missing:
-                    print(f"fidelity of {name}", flush=True)
-                    with self.others[name] as loader:
-                        found = summed_up(diverge(self._load(loader), self.windows, kept))
-                    write_json(places[name], asdict(found))
-        return {name: _read(place) for name, place in places.items()}
-
-    def _load(self, loader: Loader) -> "LanguageModel":
-        # Always transformers' model, whose hidden states can be had.
-        return cast("LanguageModel", loader.load(self.spec))
-
-
 def _read(place: Path) -> Fidelity:
     with expected_form("what --fidelity found", place, "remove that file"):
         return TypeAdapter(Fidelity).validate_python(read_json(place))
@@ -165,49 +129,71 @@ def _read(place: Path) -> Fidelity:
 
 def ask_text(
     place: Path | str, sides: Sequence[Side], load: Load, trust: bool, options: Mapping[str, Any]
-) -> Text:
-    """Return what --fidelity asks for, with the text in ``place``, by default WikiText-2.
+) -> Callable[[Path], dict[str, Fidelity]]:
+    """Return what measures the fidelity of all models but the first on the text in ``place``.
 
-    Raises UserError for a side that is no model, and for models that split text differently.
+    It takes the folder in which results are kept, and measures what is not there. The text is by
+    default WikiText-2. Raises UserError for a side that is no model, and for models that split text
+    differently.
     """
-    from ..evaluation.divergence import read_windows
+    from ..evaluation.divergence import diverge, keep, read_windows
 
     models = [side for side in sides if isinstance(side, Model)]
-    for side in sides:
-        if not isinstance(side, Model):
-            raise UserError(
-                f"--fidelity needs models, but {side.name} is an evaluation; name the model's "
-                "folder in its place, or leave --fidelity out"
-            )
+    if odd := [side.name for side in sides if not isinstance(side, Model)]:
+        raise UserError(
+            f"--fidelity needs models, but {odd[0]} is an evaluation; name the model's folder in "
+            "its place, or leave --fidelity out"
+        )
     data = source_folder(place) if place else default_benchmark("perplexity")[1]
     if not data.exists():
         raise UserError(f"expected documents at --fidelity {data}, found nothing; check the path")
     trusted = tuple(model.folder for model in models) if trust else ()
+    limit, seed = options.get("limit") or LIMIT, options.get("seed") or 0
+    spec = Protocol("perplexity", dtype=options.get("dtype") or "auto")
+    folders = {model.name: model.folder for model in models}
+    base, dense = models[0].name, load(models[0].folder)
     with trusting_folders(trusted):
         longest = min(context_length(load_config(model.folder)) for model in models)
-        limit, seed = options.get("limit") or LIMIT, options.get("seed") or 0
-        windows = None
-        for model in models:
-            own = read_windows(load_tokenizer(model.folder), data, longest, limit, seed)
-            if windows is not None and own != windows:
-                raise UserError(
-                    f"--fidelity needs models that split text into the same tokens, but "
-                    f"{model.name} does it otherwise than {models[0].name}; leave it out"
-                )
-            windows = own
-    spec = Protocol("perplexity", dtype=options.get("dtype") or "auto")
-    dense, *others = (load(one.folder) for one in models)
-    # Of what a result follows from: both models and what reads them, the text, the code.
-    with trusting_folders(trusted):
-        known = [
-            run_digest(identify(one.folder), {}, spec, loader.versions(spec))
-            for one, loader in zip(models, (dense, *others))
-        ]
-    text = [astuple(one) for one in windows or ()]
-    shared = [known[0], dense.device, text, code_digest(__name__)]
-    places = {
-        one.name: f"{identify(one.folder).files_sha256}/fidelity-{digest([own, *shared])}.json"
-        for one, own in zip(models[1:], known[1:])
-    }
-    named = dict(zip(places, others, strict=True))
-    return Text(windows or [], dense, named, places, trusted, spec)
+        texts = {
+            model.name: read_windows(load_tokenizer(model.folder), data, longest, limit, seed)
+            for model in models
+        }
+        # Of what a result follows from: both models and what reads them, the text, the code.
+        known = {
+            one.name: run_digest(identify(one.folder), {}, spec, load(one.folder).versions(spec))
+            for one in models
+        }
+    windows = texts[base]
+    for name, own in texts.items():
+        if own != windows:
+            raise UserError(
+                f"--fidelity needs models that split text into the same tokens, but {name} does it "
+                f"otherwise than {base}; leave it out"
+            )
+    shared = [known[base], dense.device, [astuple(one) for one in windows], code_digest(__name__)]
+
+    def loaded(loader: Loader) -> "LanguageModel":
+        # Always transformers' model, whose hidden states can be had.
+        return cast("LanguageModel", loader.load(spec))
+
+    def measure(evals: Path) -> dict[str, Fidelity]:
+        places = {
+            one.name: evals.joinpath(
+                identify(one.folder).files_sha256,
+                f"fidelity-{digest([known[one.name], *shared])}.json",
+            )
+            for one in models[1:]
+        }
+        if missing := [name for name, one in places.items() if not one.is_file()]:
+            evals.mkdir(parents=True, exist_ok=True)
+            with trusting_folders(trusted), tempfile.TemporaryDirectory(dir=evals) as folder:
+                with dense as loader:
+                    kept = keep(loaded(loader), windows, Path(folder))
+                for name in missing:
+                    print(f"fidelity of {name}", flush=True)
+                    with load(folders[name]) as loader:
+                        found = summed_up(diverge(loaded(loader), windows, kept))
+                    write_json(places[name], asdict(found))
+        return {name: _read(one) for name, one in places.items()}
+
+    return measure

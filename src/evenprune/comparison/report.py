@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import astuple, dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import __version__
 from ..analysis.labels import TASK_DIGITS
 from ..io.pages import fill
 from ..models.stored import Stored
@@ -276,15 +275,6 @@ def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
         named = [[label, *line] for label, line in zip(short, lines)]
         parts.append(part(["metric", *heads], named, [1, *chosen]))
     return "\n\n".join(parts)
-
-
-def as_dict(comparison: Comparison) -> dict[str, Any]:
-    """Return everything as plain values, enough for an audit of the verdicts."""
-    return {
-        "evenprune": __version__,
-        "correction": "Holm, over all rows of one pruned model; family_low and family_high alike",
-        **asdict(comparison),
-    }
 
 
 def _page_row(row: Difference, columns: Sequence[int]) -> dict[str, Any]:

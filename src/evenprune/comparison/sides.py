@@ -1,21 +1,25 @@
-"""The models of a comparison: folders, ids on the hub, or what was evaluated before.
+"""What a comparison is of: folders, ids on the hub, or what was evaluated before; and benchmarks.
 
 A model is evaluated benchmark by benchmark into ``EVALS/<files_sha256>/<benchmark>-<digest>/``:
 the digest is that of model, data, options, versions and code, so that nothing is computed twice.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ..config.config import Config
+from ..config.config import Config, default_config
 from ..config.finished import METRICS, SUMMARY, read_result, read_summary, result_folder
 from ..config.grids import Checkpoint
 from ..config.pair_sources import BIAS_TYPES
 from ..config.run_sheet import RUN_SHEET, read_run_sheet
+from ..config.tasks import TASKS
+from ..data.defaults import dataset_folder
 from ..data.hub_models import find_model
 from ..evaluation.benchmarks import Wanted, ask, check_out
+from ..evaluation.evaluate import asked_for, with_data
 from ..evaluation.evaluate_checkpoint import take_or_run
 from ..evaluation.load_model import Loader
 from ..io.checksums import source_folder, user_cache
@@ -25,7 +29,8 @@ from ..models.identity import identify, own_manifest
 from ..models.loading import check_model_folder, load_tokenizer
 from ..models.stored import Stored, stored_form
 from ..models.trust import trusting_folders
-from ..tasks.protocol import Protocol
+from ..tasks.protocol import Protocol, make_protocol
+from ..tasks.task import NOWHERE
 
 
 @dataclass(frozen=True)
@@ -219,3 +224,84 @@ def _base(side: Side) -> str | None:
         return (own_manifest(side.folder) or {}).get("base", {}).get("files")
     found = (read_result(folder).get("base_sha256") for folder in side.folders.values())
     return next((base for base in found if base), None)
+
+
+# Which benchmarks are compared: ``--benchmark`` (with ``--data``, or the default configuration's),
+# all that evaluations share, or the benchmarks of the default configuration
+
+WORLD = "training.json"  # of a model of an invented world
+
+
+def requests_of(
+    named: Sequence[str], data: Sequence[Path], options: Mapping[str, Any], sides: Sequence[Side]
+) -> dict[str, Request]:
+    """Return the benchmarks by name, in the order of tasks; UserError where nothing says which."""
+    models = [side for side in sides if isinstance(side, Model)]
+    evaluated = [side for side in sides if isinstance(side, Evaluated)]
+    if data and not named:
+        raise UserError("--data says where the data of a --benchmark are; name that benchmark too")
+    if named:
+        requests = _named(named, data, options, bool(models))
+    elif not models:
+        requests = _shared(evaluated)
+    # What a results folder says is never run, and the world's models know no other words.
+    elif evaluated or (models[0].folder / WORLD).is_file():
+        raise UserError(
+            f"nothing says what {models[0].name} is to be measured on; give --benchmark NAME (and "
+            "--data PATH), once for each benchmark"
+        )
+    else:
+        config, requests = default_config(), {}
+        for slug, entry in config.benchmarks.items():
+            asked = entry.model_dump(exclude={"dataset", "experiments"}, exclude_none=True)
+            place = dataset_folder(config, entry.dataset) if entry.dataset else NOWHERE
+            requests[slug] = Request(entry.task, make_protocol(asked, f"benchmark {slug}"), place)
+    return dict(sorted(requests.items(), key=lambda one: TASKS.index(one[1].task)))
+
+
+def _named(
+    names: Sequence[str], data: Sequence[Path], options: Mapping[str, Any], needed: bool
+) -> dict[str, Request]:
+    """Return the benchmarks that are named, each with the data in its place."""
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise UserError(f"--benchmark {twice[0]} is given twice; give each benchmark once")
+    if len(data) not in (0, len(names)):
+        raise UserError(
+            f"expected one --data for each --benchmark, or none, got {len(data)} for {len(names)}; "
+            "give them in the same order"
+        )
+    if not data:
+        return {
+            name: Request(name, *with_data(name, options)) if needed else Request(name)
+            for name in names
+        }
+    return {
+        name: Request(name, asked_for(name, options), source_folder(path))
+        for name, path in zip(names, data)
+    }
+
+
+def _shared(sides: Sequence[Evaluated]) -> dict[str, Request]:
+    """Return the benchmarks that all evaluations have, by name and task."""
+    tasks = [
+        {slug: str(read_result(folder)["task"]) for slug, folder in side.folders.items()}
+        for side in sides
+    ]
+    shared = {
+        slug: Request(task)
+        for slug, task in tasks[0].items()
+        if all(other.get(slug) == task for other in tasks[1:])
+    }
+    if not shared:
+        raise UserError(
+            f"expected evaluations that share a benchmark, got {', '.join(tasks[0])} in "
+            f"{sides[0].name} and {', '.join(tasks[-1])} in {sides[-1].name}; evaluate both on one"
+        )
+    return shared
+
+
+def not_compared(held: Mapping[str, Iterable[str]], compared: Container[str]) -> list[str]:
+    """Return in words what each side, by its name, holds beyond what is compared."""
+    rest = {side: [one for one in names if one not in compared] for side, names in held.items()}
+    return [f"not compared, though {n} has it: {', '.join(one)}" for n, one in rest.items() if one]

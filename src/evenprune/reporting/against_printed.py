@@ -1,18 +1,9 @@
-"""Ours beside the paper's: beneath each table that has printed values, and in tables of its own."""
+"""Ours beside the paper's: every number that it prints too, and protocols by their distance."""
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
-from ..analysis import mask_diffs
-from ..analysis.labels import (
-    CATEGORY_LABELS,
-    TASK_LABELS,
-    benchmark_label,
-    group_labels,
-    protocol_words,
-)
+from ..analysis import labels, mask_diffs
 from ..analysis.printed import printed_value, printed_values
 from ..analysis.results import Quantity, dense_group, groups
 from ..analysis.run import Run
@@ -20,8 +11,8 @@ from ..config.run_sheet import RunSheet
 from ..config.tasks import FACTS
 from ..io.errors import UserError
 from ..stats.directions import direction
-from .cells import made, rate_ends
 from .notes import provenance_notes
+from .rows import made, rate_ends
 from .table_columns import DTO, DTO_FIELD, benchmark_field, fields_of
 from .tables import Cell, Column, Row, Rule, Table
 
@@ -50,67 +41,6 @@ NAMES = {
 }
 
 
-def agreement(pairs: Iterable[tuple[Column, Cell]]) -> tuple[str, str]:
-    """Return how many printed values our intervals cover, and what the signs mean, in words.
-
-    The first one is "" where nothing is printed.
-    """
-    covered = [cell.covers(column) for column, cell in pairs if cell.difference is not None]
-    inside, outside, rest = (covered.count(said) for said in (True, False, None))
-    text = f"{inside} of {inside + outside} cells with a printed value have it within our 95 % "
-    text += f"interval; {rest} more have no interval." if rest else "interval."
-    signs = [sign for sign, occurs in zip(SIGNS, (inside, outside, rest)) if occurs]
-    return text if covered else "", f"{'; '.join(signs)}." if signs else ""
-
-
-def show_difference(column: Column, cell: Cell) -> str:
-    """Return ours minus the paper's with a sign, and whether our interval covers the paper's."""
-    marks = {None: "", True: f" {INSIDE}", False: f" {OUTSIDE}"}
-    return column.show(cell.difference, signed=True) + marks[cell.covers(column)]
-
-
-def companion(table: Table) -> list[Table]:
-    """Return ours, the paper's and the difference of every cell; none without a printed value.
-
-    Three lines a row of ``table``; rows without a printed value are left out, headings stay.
-    """
-    words, signs = agreement(table.pairs())
-    if not words:
-        return []
-    rows: list[Row] = []
-    for row in table.rows:
-        if row.kind == "heading":
-            if rows and rows[-1].kind == "heading":
-                rows.pop()
-            rows.append(row)
-        elif any(cell.difference is not None for cell in row.cells.values()):
-            rows += _lines(table.columns, row)
-    columns = tuple(replace(column, direction="") for column in table.columns)
-    rows = rows[:-1] if rows[-1].kind == "heading" else rows
-    caption = f"Ours beside the paper's: the values of the table above. {words}"
-    notes = (f"ours − paper: computed before rounding. {signs}".strip(),)
-    return [Table(f"{table.slug}_vs_print", caption, table.heads, columns, tuple(rows), notes)]
-
-
-def _lines(columns: Sequence[Column], row: Row) -> list[Row]:
-    """Return the three lines of a row; the labels of the lower two stand in the last column."""
-    cells = {one: row.cells[one.key] for one in columns if one.key in row.cells}
-    signed, blank = row.kind == "diff", ("",) * (len(row.labels) - 1)
-    ours, paper, change = {}, {}, {}
-    for one, cell in cells.items():
-        ours[one.key] = Cell(cell.value, cell.display)
-        paper[one.key] = Cell(cell.printed, one.show(cell.printed, signed))
-        change[one.key] = Cell(cell.difference, show_difference(one, cell))
-    return [
-        replace(row, cells=ours, rule=row.rule or "dashed", kind="data"),
-        Row((*blank, "paper"), paper),
-        Row((*blank, "ours − paper"), change),
-    ]
-
-
-# Every number that the paper prints too
-
-
 def number_column(sheet: RunSheet, quantity: Quantity) -> Column:
     """Return how a number is shown: as in the paper's tables."""
     metric = quantity.metric
@@ -135,9 +65,9 @@ def name_of(sheet: RunSheet, quantity: Quantity) -> str:
     benchmark = sheet.config.benchmarks.get(quantity.benchmark)
     if benchmark:
         headline = quantity.metric == FACTS[benchmark.task].headline
-        words = [benchmark_label(sheet, quantity.benchmark), *([] if headline else words)]
+        words = [labels.benchmark_label(sheet, quantity.benchmark), *([] if headline else words)]
     if quantity.category:
-        words.append(CATEGORY_LABELS.get(quantity.category, quantity.category))
+        words.append(labels.CATEGORY_LABELS.get(quantity.category, quantity.category))
     return " ".join(words)
 
 
@@ -148,7 +78,7 @@ def numbers(run: Run, slug: str) -> Table:
     once. Raises UserError where no number has a printed counterpart, as in an invented world.
     """
     points = [point for grid in run.sheet.experiments.values() for point in grid]
-    rows, known, previous = list[Row](), list[tuple[Column, Cell]](), None
+    rows, covered, previous = list[Row](), list[bool | None](), None
     for group in groups(list(dict.fromkeys(points))):
         first = group.checkpoints()[0]
         for quantity in run.results.quantities(first):
@@ -158,21 +88,22 @@ def numbers(run: Run, slug: str) -> Table:
                 continue
             column, ends = number_column(run.sheet, quantity), rate_ends(run, group, quantity)
             cell = Cell(ours.value, column.show(ours.value), printed[0], ours.sd, ours.error, ends)
-            ends, said = cell.interval(column), cell.numbers(column)
+            ends, said, inside = cell.interval(column), cell.numbers(column), cell.covers(column)
+            mark = "" if inside is None else f" {INSIDE if inside else OUTSIDE}"
             cells = {
                 "ours": Cell(cell.value, cell.display),
                 "interval": Cell(None, " to ".join(map(column.show, ends)) if ends else "–"),
                 "printed": Cell(cell.printed, column.show(cell.printed)),
-                "difference": Cell(None, show_difference(column, cell)),
+                "difference": Cell(None, column.show(cell.difference, signed=True) + mark),
             }
             identity = {"tables": printed[1], **group.identity, **quantity._asdict()}
-            identity |= {"ci_low": said["_low"], "ci_high": said["_high"]}
+            identity |= {f"ci_{end}": said[f"_{end}"] for end in ("low", "high")}
             identity |= {"covered": said["_covered"]}
             new, name = group != previous, name_of(run.sheet, quantity)
-            labels = group_labels(run.sheet, group) if new else ("", "")
+            texts = labels.group_labels(run.sheet, group) if new else ("", "")
             rule: Rule = "dashed" if new and rows else ""
-            rows.append(Row((*labels, name), cells, identity, rule=rule))
-            known.append((column, cell))
+            rows.append(Row((*texts, name), cells, identity, rule=rule))
+            covered.append(inside)
             previous = group
     if not rows:
         raise UserError(
@@ -180,11 +111,13 @@ def numbers(run: Run, slug: str) -> Table:
             "expected the paper's models, methods and calibrations by their catalogue names, "
             "measured as in config/declared.py; leave it out of other runs"
         )
-    words, signs = agreement(known)
-    said_all = [f"Differences are computed before rounding. {signs}".strip()]
-    said_all += provenance_notes(run.sheet)
+    within, beyond, rest = (covered.count(said) for said in (True, False, None))
+    words = f"{within} of {within + beyond} cells with a printed value have it within our 95 % "
+    words += f"interval; {rest} more have no interval." if rest else "interval."
+    signs = "; ".join(sign for sign, occurs in zip(SIGNS, (within, beyond, rest)) if occurs)
+    notes = [f"Differences are computed before rounding. {signs}.", *provenance_notes(run.sheet)]
     columns = (field.column for field in fields_of(run, slug))
-    return made(run, slug, rows, columns, said_all, agreement=words)
+    return made(run, slug, rows, columns, notes, agreement=words)
 
 
 def distances(run: Run, slug: str, models: list[str]) -> dict[str, float]:
@@ -227,9 +160,9 @@ def protocols(run: Run, slug: str) -> Table:
                 for column, number in zip(columns, shown, strict=True)
             }
             rule: Rule = "full" if rows and place == 0 else ""
-            labels = (TASK_LABELS[task] if place == 0 else "", name, _protocol(sheet, name))
+            texts = (labels.TASK_LABELS[task] if place == 0 else "", name, _protocol(sheet, name))
             named = {"task": task, "benchmark": name, "rank": str(place + 1)}
-            rows.append(Row(labels, cells, named, rule=rule))
+            rows.append(Row(texts, cells, named, rule=rule))
     if not rows:
         raise UserError(
             f"the table {slug} compares dense models with the numbers that the paper prints, but "
@@ -240,7 +173,7 @@ def protocols(run: Run, slug: str) -> Table:
 
 def _protocol(sheet: RunSheet, name: str) -> str:
     entry = sheet.config.benchmarks[name]
-    words = protocol_words(entry)
+    words = labels.protocol_words(entry)
     if sheet.headline(name) != FACTS[entry.task].headline:
         words.append(sheet.headline(name))
     words += [f"{entry.limit} items"] if entry.limit else []

@@ -1,31 +1,19 @@
-"""Tables of what pruning changed within a model: matrices by their masks, groups by association."""
+"""Tables of the paper's analyses: the matrices whose masks differ most, and its claims."""
 
-import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from ..analysis import mask_diffs
-from ..analysis.claim_numbers import PrintedNumbers
-from ..analysis.labels import REGIME_LABELS, model_label, pair_label, point_label
-from ..analysis.results import Group, Quantity, dense_group, groups
+from ..analysis.claims import ALPHA, Finding, findings
+from ..analysis.comparisons import Comparison, Key
+from ..analysis.labels import REGIME_LABELS, pair_label
+from ..analysis.results import Group, Quantity
 from ..analysis.run import Run
-from ..config.finished import ITEMS
-from ..config.table_registry import TABLES
-from ..io.errors import UserError
-from ..io.reading import expected_form
 from ..stats import inference
-from ..stats.records import read_records
-from .cells import embolden, made, make_cell
 from .notes import provenance_notes
-from .rows import points_of
-from .table_columns import benchmark_field, benchmark_with, fields_of, refused
-from .tables import Cell, Column, Row, Table
-
-MOST = 20  # groups
-FEWEST = 5  # items, for an interval that says something
+from .rows import embolden, made, make_cell
+from .table_columns import fields_of
+from .tables import Row, Table
 
 
 def masks(run: Run, slug: str) -> Table:
@@ -78,84 +66,84 @@ def mask_sentence(run: Run, group: Group, values: Mapping[str, float], rows: Seq
 
 def mask_notes(shown: Sequence[Group], rows: Sequence[Row]) -> list[str]:
     """Return sentences on what is bold, and on random masks."""
-    expected, printed = [], PrintedNumbers().concentration(mask_diffs.PAPER_POINT)
+    expected = []
     for regime in dict.fromkeys(group.regime for group in shown):
         words = "{:.4f}, {:.4f} and {:.4f}".format(*mask_diffs.random_masks(regime))
         expected.append(f"{words} at {REGIME_LABELS[regime]}")
     bold = any(cell.bold for row in rows for cell in row.cells.values())
-    sentences = ["Bold: largest disagreement or difference, smallest Jaccard index."] * bold
-    sentences += [
+    return ["Bold: largest disagreement or difference, smallest Jaccard index."] * bold + [
         "Weights that were zero before pruning count as pruned.",
         "Two random masks would have a weight disagreement, pattern disagreement and Jaccard index "
         f"of {'; '.join(expected)}.",
     ]
-    if printed is not None:
-        sentences.append(
-            f"In the paper's list (Qwen-2.5-7B-IT, 2:4) {printed.found} of {printed.top} are "
-            f"self_attn.{mask_diffs.OUTPUT}."
-        )
-    return sentences
 
 
-def associations(run: Run, slug: str) -> Table:
-    """Return the groups with the largest association in the dense model, and what became of it.
+# Claims: printed and measured evidence, and the verdict on each
 
-    A row a group of at least ``FEWEST`` items: its bias type, the number of its items and its mean
-    association in each checkpoint, with the 95 % interval of t over its items. Of several seeds an
-    item has their mean.
-    """
-    sheet, task, metric = run.sheet, TABLES[slug]["task"], TABLES[slug]["metric"]
-    benchmark = benchmark_with(sheet, task, metric)
-    if benchmark is None:
-        raise refused(slug, [task])
-    shown = groups(points_of(run, slug))
-    base = next((one for one in (dense_group(sheet, group.model) for group in shown) if one), None)
-    if base is None:
-        raise UserError(f"the table {slug} is of a dense model's associations; add method dense")
-    mine = [base, *(one for one in shown if one.model == base.model and not one.is_base)]
-    model = model_label(sheet, base.model)
-    values = [_by_group(run, one, benchmark, metric) for one in mine]
-    usual = benchmark_field(sheet, benchmark, metric).column
-    heads = [point_label(sheet, one.checkpoints()[0]).removeprefix(f"{model}, ") for one in mine]
-    columns = [replace(usual, key=f"value{k}", head=head) for k, head in enumerate(heads)]
-    known = {name: found for name, found in values[0].items() if len(found) >= FEWEST}
-    order = sorted(known, key=lambda name: (-abs(math.fsum(known[name]) / len(known[name])), name))
-    rows = []
-    for category, target in order[:MOST]:
-        cells = {
-            column.key: _mean_cell(column, found.get((category, target), []))
-            for column, found in zip(columns, values, strict=True)
-        }
-        named = {**base.identity, "group": target, "category": category}
-        rows.append(Row((target, category, str(len(known[category, target]))), cells, named))
-    return made(run, slug, rows, columns, model=model)
+SHOWN = 3  # comparisons spelled out; of more, the weakest and the strongest
 
 
-def _by_group(
-    run: Run, group: Group, benchmark: str, metric: str
-) -> Mapping[tuple[str, str], Sequence[float]]:
-    """Return the items' values of a metric, means over the seeds, by bias type and group."""
-    seeds: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for point in group.checkpoints():
-        path = run.sheet.result_folder(point, benchmark) / ITEMS
-        with expected_form("records of StereoSet", path, "evaluate again"):
-            for row in read_records(path, ("item_id", "category", "cluster", metric)):
-                if row[metric] is not None:
-                    key = (str(row["category"]), str(row["cluster"]), str(row["item_id"]))
-                    seeds[key].append(float(row[metric]))
-    values: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for (category, target, _), one in seeds.items():
-        values[category, target].append(math.fsum(one) / len(one))
-    return values
+def printed_evidence(finding: Finding) -> str:
+    """Return in how many printed comparisons a claim holds, and their range by unit; "" of none."""
+    printed = finding.printed
+    if not printed:
+        return ""
+    wins, ties, losses, p = inference.sign_test([c.lead for c in printed])
+    text = f"{wins} of {len(printed)} as claimed"
+    text += f", {ties} at the limit" if ties else ""
+    text += f", {losses} against" if losses else ""
+    parts = []
+    for unit in dict.fromkeys(c.unit for c in printed):
+        same = sorted((c for c in printed if c.unit == unit), key=lambda c: c.difference.value)
+        low, high = (c.show(c.difference.value) for c in (same[0], same[-1]))
+        what = {"points": " points", "dto": " DTO", "relative": ""}[unit]
+        parts.append(f"{low}{what}" if low == high else f"{low} to {high}{what}")
+    text += f" ({'; '.join(parts)})"
+    return text + (f"; sign test {inference.p_text(p)}" if len(printed) >= 6 else "")
 
 
-def _mean_cell(column: Column, values: Sequence[float]) -> Cell:
-    """Return a mean with its interval."""
-    mean, n = float(np.mean(values)) if values else None, len(values)
-    if mean is None or n < 2:
-        return Cell(mean, column.show(mean))
-    error = float(np.std(values, ddof=1)) / math.sqrt(n)
-    width = inference.t_quantile(0.975, n - 1) * error
-    ends = (mean - width, mean + width)
-    text = f"{column.show(mean)} [{', '.join(map(column.show, ends))}]"
-    return Cell(mean, text, error=error, ends=ends)
+def describe(comparison: Comparison, adjusted: Mapping[Key, float]) -> str:
+    """Return one comparison as text: difference, simultaneous interval, adjusted p, n."""
+    difference = comparison.difference
+    text = f"{comparison.label} {comparison.show(difference.value)}"
+    half = difference.half_width(1 - ALPHA, tests=len(adjusted)) if adjusted else None
+    if half is not None:
+        low, high = (comparison.show(difference.value + sign * half) for sign in (-1, 1))
+        text += f" [{low}, {high}]"
+    if half is not None or comparison.exact_p is not None:
+        text += f", {inference.p_text(adjusted[comparison.key])}"
+    return text + (f", n = {difference.n:,}" if difference.n else "")
+
+
+def our_evidence(finding: Finding) -> str:
+    """Return our comparisons as text: counts, then all of them or the two extremes."""
+    ours, adjusted = finding.ours, finding.adjusted
+    if len(ours) <= SHOWN:
+        return "; ".join(describe(c, adjusted) for c in ours)
+    supporting, opposing = finding.counts()
+    text = f"{sum(c.lead > 0 for c in ours)} of {len(ours)} as claimed, {supporting} clearly; "
+    text += f"{opposing} clearly against"
+    text += f"; joint {inference.p_text(finding.joint)}" if finding.joint is not None else ""
+    ordered = sorted(ours, key=lambda c: c.lead / (c.difference.stderr or 1.0))
+    weakest, strongest = describe(ordered[0], adjusted), describe(ordered[-1], adjusted)
+    return f"{text}. Weakest: {weakest}. Strongest: {strongest}"
+
+
+def claims(run: Run, slug: str) -> Table:
+    """Return the paper's claims with printed and measured evidence and a verdict on each."""
+    rows: list[Row] = []
+    for finding in findings(run):
+        claim, printed = finding.claim, printed_evidence(finding)
+        measured = ". ".join(filter(None, [our_evidence(finding), finding.reason]))
+        supporting, opposing = finding.counts()
+        identity = {"claim": claim.slug}
+        identity |= {name: getattr(claim, name) for name in ("wording", "text", "place")}
+        identity |= {"printed": printed, "comparisons": str(len(finding.ours))}
+        identity |= {"clearly_for": str(supporting), "clearly_against": str(opposing)}
+        identity["evidence"] = "; ".join(describe(c, finding.adjusted) for c in finding.ours)
+        identity["joint_p"] = "" if finding.joint is None else f"{finding.joint:.3g}"
+        identity |= {"verdict": finding.verdict, "reason": finding.reason}
+        said = f"“{claim.wording}” ({claim.place}). Tested: {claim.text}"
+        labels = (said, printed or "–", measured, finding.verdict)
+        rows.append(Row(labels, identity=identity, rule="dashed" if rows else ""))
+    return made(run, slug, rows)

@@ -11,8 +11,8 @@ from ..analysis.run import OURS, WIDEST, Run
 from ..stats import verdicts
 from ..stats.verdicts import LOST, NOT_TESTED, UNDECIDED, metrics_of
 from . import rows
-from .cells import show_difference
 from .forms import point_of
+from .rows import show_difference
 from .table_columns import Field, benchmark_field
 from .tables import Column, Table
 
@@ -94,15 +94,9 @@ def answers(run: Run) -> list[Answer]:
     return found
 
 
-NEWS = {
-    "Ability": (
-        ("perplexity", "performance"),
-        {verdicts.WORSE: {verdicts.WORSE}, verdicts.BETTER: {verdicts.BETTER}},
-    ),
-    "Bias": (
-        ("fairness",),
-        {verdicts.LESS_FAIR: {verdicts.LESS_FAIR}, verdicts.FAIRER: {verdicts.FAIRER, LOST}},
-    ),
+NEWS = {  # kinds of measures, and the verdicts that are counted, with more words behind them or not
+    "Ability": (("perplexity", "performance"), (verdicts.WORSE, verdicts.BETTER)),
+    "Bias": (("fairness",), (verdicts.LESS_FAIR, verdicts.FAIRER)),
 }
 
 
@@ -113,8 +107,9 @@ def summary(found: Sequence[Answer]) -> list[str]:
     for head, (kinds, news) in NEWS.items():
         shown = [[line for line in answer.lines if line.kind in kinds] for answer in found]
         parts = []
-        for word, names in news.items():
-            mine = [[line.measure for line in lines if line.verdict in names] for lines in shown]
+        for word in news:
+            told = [[line for line in lines if line.verdict.startswith(word)] for lines in shown]
+            mine = [[line.measure for line in lines] for lines in told]
             counts = Counter(measure for measures in mine for measure in measures)
             where = ", ".join(f"{measure}: {count}" for measure, count in counts.items())
             text = f"{word} in {sum(map(bool, mine))} of {models}"

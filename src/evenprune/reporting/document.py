@@ -1,15 +1,13 @@
 """What the document of a run says, whatever form it is set in: PDF by LaTeX or a page of HTML.
 
-First the bottom line, then what was run, then tables and figures in the paper's order, and how to
-make one number again.
+First the bottom line, then what was run, then tables and figures in the paper's order.
 """
 
 from dataclasses import dataclass
 
 from ..analysis import claims, labels
 from ..analysis.results import groups
-from ..analysis.run import OURS, Run
-from ..config.paths import Paths
+from ..analysis.run import Run
 from ..config.table_registry import SHOWN
 from .answer import Answer, answers, summary
 from .notes import figure_caption, item_counts, seeds_words
@@ -42,15 +40,14 @@ class Piece:
 class Document:
     """The document: paragraphs of the bottom line, facts of the run by name, pieces in order.
 
-    ``again`` are (sentence, command) of one cell; ``summary`` is what pruning did to all models and
-    ``answers`` to each, which the page of HTML begins with.
+    ``summary`` is what pruning did to all models and ``answers`` to each, which the page of HTML
+    begins with.
     """
 
     title: str
     bottom: Paragraphs
     facts: Paragraphs
     pieces: list[Piece]
-    again: Paragraphs
     answers: list[Answer]
     summary: list[str]
 
@@ -67,7 +64,7 @@ def document(run: Run) -> Document:
             pieces.append(Piece(kind, slug, *words, caption))
     said, title = summary(replies), config.title or "Results"
     bottom = bottom_line(run, replies, said)
-    return Document(title, bottom, facts(run), pieces, again(run), replies, said)
+    return Document(title, bottom, facts(run), pieces, replies, said)
 
 
 def bottom_line(run: Run, replies: list[Answer], said: list[str]) -> Paragraphs:
@@ -150,31 +147,3 @@ def benchmarks(run: Run) -> str:
         label = labels.benchmark_label(sheet, slug)
         parts.append(f"{label} ({', '.join(words)})" if words else label)
     return ", ".join(parts)
-
-
-def again(run: Run) -> Paragraphs:
-    """Return how one number is traced and made again: (sentence, command), of one of this run."""
-    sheet = run.sheet
-    table = next((name for name in ("main", "regimes") if name in sheet.config.tables), "")
-    pruned = [point for point in sheet.experiments.get(table, []) if not point.is_base]
-    own = [one for one in pruned if sheet.base_method(one.method) == OURS]
-    slugs = list(filter(None, [sheet.primary("unqover"), *labels.column_order(sheet)]))
-    if not pruned or not slugs:
-        return []
-    slug = slugs[0]
-    point, folder = [*own, *pruned][0], sheet.config.results
-    cell = f"{point.key.rpartition('/')[0]}/{slug}"
-    where = f"{labels.method_label(sheet, point.method)} on {labels.benchmark_label(sheet, slug)}"
-    return [
-        (
-            f"Where a number comes from, checked on the way (here {where}; in the page of HTML "
-            "each cell names its own command):",
-            f"evenprune explain {table} --cell {cell} --results {folder}",
-        ),
-        (
-            "Its evaluation again (with this run's configuration file, if it has one):",
-            f"snakemake --cores all -f {Paths(sheet.config).evaluation(point)}/summary.json",
-        ),
-        ("The table again:", f"snakemake --cores all {folder}/tables/{table}.csv"),
-        ("What is left to do after any change:", "snakemake -n"),
-    ]

@@ -11,10 +11,9 @@ from ..config.run_sheet import RunSheet
 from ..config.table_registry import TABLES
 from ..io.errors import UserError
 from ..io.reading import expected_form
-from ..stats.directions import direction
 from ..stats.inference import PairedRatio
-from .cells import blocks, checkpoint_row, embolden, emboldened, made
 from .notes import notes
+from .rows import blocks, checkpoint_row, embolden, emboldened, made
 from .table_columns import DTO, Field, fields_of, fitted
 from .tables import Cell, Column, Row, Rule, Table
 
@@ -27,7 +26,8 @@ SPEED = Quantity("serving", "decode_tok_per_s")
 # Whose ratio a number has: CO2 is energy times a constant.
 PAIRED_AS = {SPEED.metric: SPEED.metric, "j_per_token": "j_per_token",
              "kg_co2e_per_mtok": "j_per_token"}  # fmt: skip
-RATIO_HEAD = "Speed / dense [95 %]"
+RATIO = Column(f"{SPEED.metric}_ratio", "Speed / dense [95 %]", "performance", "up", digits=3)
+VERDICT = Column(f"{RATIO.key}_verdict", "Verdict", text=True)
 
 
 def verdict(ratio: PairedRatio | None, margin: float) -> str:
@@ -46,35 +46,21 @@ def verdict(ratio: PairedRatio | None, margin: float) -> str:
     return "slower" if ratio.high is not None and ratio.high < 1 else "not shown"
 
 
-def ratio_columns(batch: str = "") -> tuple[Column, Column]:
-    """Return the columns of the ratio to the dense model's speed and of its verdict.
-
-    ``batch`` as in ``batch 8``; "" for the first one in a table that shows no other.
-    """
-    key = f"{SPEED.metric}_ratio_{batch.replace(' ', '_')}".rstrip("_")
-    spans = (RATIO_HEAD, "Verdict") if batch else ("", "")
-    way = direction("serving", f"{SPEED.metric}_ratio")
-    return (
-        Column(key, batch or RATIO_HEAD, "performance", way, digits=3, span=spans[0]),
-        Column(f"{key}_verdict", batch or "Verdict", span=spans[1], text=True),
-    )
-
-
-def ratio_cells(run: Run, group: Group, batch: str = "", printed: bool = True) -> dict[str, Cell]:
-    """Return the cells of ``ratio_columns``; the paper's ratio beside ours where ``printed``."""
-    column, words = ratio_columns(batch)
-    ratio = ratio_to_dense(run.sheet, group, SPEED.metric, batch)
+def ratio_cells(run: Run, group: Group) -> dict[str, Cell]:
+    """Return the cells of ``RATIO``, the paper's ratio beside ours, and of ``VERDICT``."""
+    ratio = ratio_to_dense(run.sheet, group, SPEED.metric)
     said = Cell(None, verdict(ratio, run.sheet.config.serving.margin))
     if ratio is None:
-        return {column.key: Cell(None, column.show(None)), words.key: said}
+        return {RATIO.key: Cell(None, RATIO.show(None)), VERDICT.key: said}
     ends = None if ratio.low is None or ratio.high is None else (ratio.low, ratio.high)
-    text = column.show(ratio.value) + (f" [{', '.join(map(column.show, ends))}]" if ends else "")
+    text = RATIO.show(ratio.value) + (f" [{', '.join(map(RATIO.show, ends))}]" if ends else "")
     pair = (group, dense_group(run.sheet, group.model))
-    both = [run.results.of(each, SPEED) for each in pair if each and printed]
+    both = [run.results.of(each, SPEED) for each in pair if each]
     speeds = [each.printed for each in both if each and each.printed]
     theirs = speeds[0] / speeds[1] if len(speeds) == 2 else None
-    source = Quantity("serving", f"{SPEED.metric}_ratio", batch).path
-    return {column.key: Cell(ratio.value, text, theirs, ends=ends, source=source), words.key: said}
+    source = Quantity("serving", RATIO.key).path
+    cell = Cell(ratio.value, text, theirs, ends=ends, source=source)
+    return {RATIO.key: cell, VERDICT.key: said}
 
 
 def paired_cell(run: Run, group: Group, field: Field) -> Cell:
@@ -87,7 +73,7 @@ def paired_cell(run: Run, group: Group, field: Field) -> Cell:
     if own is None:
         return Cell(None, column.show(None))
     base = run.results.of(dense, quantity) if dense is not None else None
-    ratio = ratio_to_dense(run.sheet, group, PAIRED_AS[quantity.metric], quantity.category)
+    ratio = ratio_to_dense(run.sheet, group, PAIRED_AS[quantity.metric])
     value = base.value * ratio.value if ratio and base else own.value
     return Cell(value, column.show(value), own.printed, source=quantity.path)
 
@@ -136,26 +122,21 @@ def served(run: Run, slug: str) -> list[Group]:
 
 
 def build(run: Run, slug: str) -> Table:
-    """Return speed and CO2 at the first batch size, or with ``batches`` as measured at each.
+    """Return speed and CO2 at the first batch size.
 
-    At the first one a pruned model's numbers are the dense model's times the ratio within rounds,
-    so that values, ratio and verdict are one estimate; medians of what was measured are in the
-    table with ``batches``. Energy that was only assumed is no result of its own: there alone.
+    A pruned model's numbers are the dense model's times the ratio within rounds, so that values,
+    ratio and verdict are one estimate. Energy that was only assumed is no result of its own.
     """
-    sheet, shown, batches = run.sheet, served(run, slug), "batches" in TABLES[slug]
+    sheet, shown = run.sheet, served(run, slug)
     stacks = {group: serving_stack(run, group) for group in shown}
     known = [stack for stack in stacks.values() if stack]
-    names, fields = [""], fields_of(run, slug)
-    if batches:
-        found = run.results.categories(*SPEED[:2])
-        names = sorted(found, key=lambda name: (len(name), name)) or [""]
-        dto = [field for field in fields if field.quantity == DTO]
-        fields = [*dto, *map(_speed, names), *fields[len(dto) :]]
-    elif any(stack["energy"] != "measured" for stack in known):
-        fields = [field for field in fields if field.quantity in (DTO, SPEED)]
-    fields = [fitted(run, shown, field) for field in fields]
+    assumed = any(stack["energy"] != "measured" for stack in known)
+    fields = [
+        fitted(run, shown, field)
+        for field in fields_of(run, slug)
+        if not assumed or field.quantity in (DTO, SPEED)
+    ]
     own = [field for field in fields if field.quantity != DTO]
-    paired = [ratio_columns(name) for name in names] if known else []
     several = len({group.calibration for group in shown} - {"none"}) > 1
     rows: list[Row] = []
     for (model,), mine in blocks(shown, "model"):
@@ -167,34 +148,17 @@ def build(run: Run, slug: str) -> Table:
                 label += f", {calibration_label(sheet, group.calibration)}" * several
             rule: Rule = "full" if rows and len(rows) == start else ""
             row = checkpoint_row(run, group, fields, (label,), rule, marks=False)
-            cells = dict(row.cells)
-            if not batches:
-                cells |= {field.column.key: paired_cell(run, group, field) for field in own}
-            # The paper's throughput is printed without a batch size: it stands beside the first's.
-            headline, first = run.results.of(group, SPEED), _speed(names[0]).column.key
-            if headline is not None:
-                cells[first] = replace(cells[first], printed=headline.printed)
-            for name in names if known else []:
-                cells |= ratio_cells(run, group, name, printed=name == names[0])
-            named = group.identity | (stacks[group] if batches else {})
-            rows.append(replace(row, cells=cells, identity=named))
+            cells = {field.column.key: paired_cell(run, group, field) for field in own}
+            cells |= ratio_cells(run, group) if known else {}
+            rows.append(replace(row, cells={**row.cells, **cells}))
         pruned = [start + k for k, group in enumerate(mine) if not group.is_base]
         embolden(rows, [field for field in fields if field.quantity == DTO], pruned)
         dense = {stacks[group].get("kernel", "dense") for group in mine if group.is_base}
         for place in pruned:
-            said = {rows[place].cells[column.key].display for _, column in paired}
+            faster = not known or rows[place].cells[VERDICT.key].display == "faster"
             # On the dense model's kernel none is faster; that of printed numbers is another one.
-            if stacks[mine[place - start]].get("kernel") not in dense and said <= {"faster"}:
+            if stacks[mine[place - start]].get("kernel") not in dense and faster:
                 rows[place] = emboldened(rows[place], [field.column.key for field in own])
-    columns = [*(field.column for field in fields), *(column for column, _ in paired)]
-    columns += [column for _, column in paired]
-    said_all = [*notes(run, fields, shown, rows), *serving_notes(sheet, known)]
-    return made(run, slug, rows, columns, said_all)
-
-
-def _speed(batch: str) -> Field:
-    """Return the column of decode throughput at one batch size; "" is the first one."""
-    key = f"{SPEED.metric}_{batch.replace(' ', '_')}".rstrip("_")
-    way = direction("serving", SPEED.metric)
-    column = Column(key, batch or "decode", "performance", way, span="Throughput (tokens/s)")
-    return Field(column, SPEED._replace(category=batch))
+    columns = [*(field.column for field in fields), *([RATIO, VERDICT] if known else [])]
+    said = [*notes(run, fields, shown, rows), *serving_notes(sheet, known)]
+    return made(run, slug, rows, columns, said)

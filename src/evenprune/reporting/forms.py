@@ -26,16 +26,12 @@ FORMS = ("csv", "html", "md", "tex")
 ARROWS = {"up": "↑", "down": "↓", "half": "→50", "zero": "→0", "": ""}
 
 
-def write_forms(tables: Sequence[Table], prefix: str | Path) -> None:
-    """Write a table, and what stands beneath it, as PREFIX.csv, .md, .tex and .html.
-
-    The CSV is of the first one.
-    """
-    write_csv(f"{prefix}.csv", *csv_form(tables[0]))
-    write_text(f"{prefix}.md", "\n".join(map(to_markdown, tables)))
-    write_text(f"{prefix}.tex", "\n".join(map(to_latex, tables)))
-    figures = [to_html(table, tables[0].slug) for table in tables]
-    write_text(f"{prefix}.html", to_page(figures, tables[0].caption))
+def write_forms(table: Table, prefix: str | Path) -> None:
+    """Write a table as PREFIX.csv, .md, .tex and .html."""
+    write_csv(f"{prefix}.csv", *csv_form(table))
+    write_text(f"{prefix}.md", to_markdown(table))
+    write_text(f"{prefix}.tex", to_latex(table))
+    write_text(f"{prefix}.html", to_page([to_html(table)], table.caption))
 
 
 # CSV and Markdown
@@ -204,12 +200,7 @@ def to_latex(table: Table) -> str:
         "parts": [(part, units(part)) for part in parts],
         "types": COLUMN_TYPES,
     }
-    filters: dict[str, Any] = {
-        "tex": escape_latex,
-        "bold": _bold,
-        "head": _latex_head,
-        "line": _latex_line,
-    }
+    filters: dict[str, Any] = {"tex": escape_latex, "bold": _bold, "head": _latex_head}
     return fill(LATEX, values, filters | {"line": _latex_line})
 
 
@@ -252,13 +243,13 @@ def full_labels(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     return full
 
 
-def _html_cell(column: Column, row: Row, known_as: str) -> dict[str, Any]:
+def _html_cell(slug: str, column: Column, row: Row) -> dict[str, Any]:
     cell, point = row.cells.get(column.key, Cell(None, "")), point_of(row)
     signed, known = row.kind == "diff", cell.value is not None and not column.text
     ends = cell.interval(column) if known else None
     source = printable(cell.source) if point and cell.value is not None else ""
     # Copied into a shell: a category is a word of a data file, which is somebody else's.
-    command = f"evenprune explain {known_as} --cell {shlex.quote(f'{point}/{source}')}"
+    command = f"evenprune explain {slug} --cell {shlex.quote(f'{point}/{source}')}"
     ideal = BEST_AT.get(column.direction)  # a cell sorts by how far it is from this
     order = -LAST if column.direction == "up" else LAST
     if cell.value is not None:
@@ -276,12 +267,12 @@ def _html_cell(column: Column, row: Row, known_as: str) -> dict[str, Any]:
     }
 
 
-def to_html(table: Table, known_as: str) -> str:
-    """Return the table as an HTML figure; ``known_as`` is its name for ``evenprune explain``."""
+def to_html(table: Table) -> str:
+    """Return the table as an HTML figure."""
     rows = []
     for row, labels in zip(table.rows, full_labels(table.rows), strict=True):
         if row.kind != "heading":
-            cells = [_html_cell(column, row, known_as) for column in table.columns]
+            cells = [_html_cell(table.slug, column, row) for column in table.columns]
             rows.append({"row": row, "labels": labels, "point": point_of(row), "cells": cells})
     spans = [
         {"text": unit[0].span, "width": len(unit), "group": unit[0].group}

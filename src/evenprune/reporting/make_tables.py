@@ -4,8 +4,8 @@ A table is written as .tex, .csv, .md and .html, in the form of the paper. Colum
 paper's colours (perplexity, performance, fairness, DTO). What is bold follows the paper; each table
 says it beneath. A dagger says that Debias-SparseGPT improves on SparseGPT with p < 0.01 by a paired
 t-test, a double dagger that the calibration pairs are the test's own data; such values are neither
-tested nor bold. A table whose numbers the paper prints too has a second one beneath it, of ours,
-the paper's and the differences; its CSV has the same.
+tested nor bold. Where the paper prints a number too, the CSV has it, the difference and our
+interval.
 
 A figure is written as .pdf, .svg and .png, with the plotted numbers as .csv: no dates, fixed ids,
 colours safe for colour-blind readers, units in the axis labels. Equal inputs give equal bytes.
@@ -27,12 +27,9 @@ from . import (
     against_printed,
     analyses,
     answer,
-    claims,
     efficiency,
     figure_answer,
-    figure_dto,
-    figure_heatmap,
-    figure_lines,
+    figures,
     rows,
     setup,
 )
@@ -49,14 +46,12 @@ BUILDERS: dict[str, Callable[[Run, str], Table]] = {
     "calibrations": rows.calibrations,
     "judged": rows.judged,
     "answer": answer.build,
-    "associations": analyses.associations,
-    "claims": claims.build,
+    "claims": analyses.claims,
     "efficiency": efficiency.build,
     "masks": analyses.masks,
     "numbers": against_printed.numbers,
     "protocols": against_printed.protocols,
     "methods": setup.methods,
-    "algorithm": setup.algorithm,
     "models": setup.models,
     "licences": setup.licences,
     "benchmarks": setup.benchmarks,
@@ -64,11 +59,9 @@ BUILDERS: dict[str, Callable[[Run, str], Table]] = {
 }
 DRAWERS: dict[str, Callable[[Run, str], Drawing]] = {
     "answer": figure_answer.draw,
-    "dto": figure_dto.draw,
-    "unqover_heatmap": figure_heatmap.draw,
-    "changes": figure_lines.changes,
-    "regimes": figure_lines.regimes,
-    "frontier": figure_lines.frontier,
+    "unqover_heatmap": figures.heatmap,
+    "changes": figures.changes,
+    "frontier": figures.frontier,
 }
 
 
@@ -113,16 +106,12 @@ def run(args: argparse.Namespace) -> None:
     items = read_items(args.items, sheet) if args.items else []
     content = document(whole)
     tables = {slug: build_table(whole, slug) for slug in sheet.config.tables}
-    shown = {slug: [one, *against_printed.companion(one)] for slug, one in tables.items()}
     drawings = {slug: draw(whole, slug) for slug in sheet.config.figures}
-    for slug, several in shown.items():
-        write_forms(several, args.tables / slug)
+    for slug, table in tables.items():
+        write_forms(table, args.tables / slug)
     for slug, drawing in drawings.items():
         save(drawing, args.figures / slug)
-    bodies = {
-        slug: "\n".join(to_html(one, slug) for one in several).strip()
-        for slug, several in shown.items()
-    }
+    bodies = {slug: to_html(table).strip() for slug, table in tables.items()}
     pictures = {slug: (args.figures / f"{slug}.svg").read_bytes() for slug in drawings}
     write_text(args.out, page_text(content, bodies, pictures, items))
     print(f"{args.out}: {len(tables)} tables, {len(drawings)} figures")

@@ -29,7 +29,7 @@ from .forms import STYLE
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("paper.html.j2", "page.js")
 TEMPLATE, SCRIPT = (Path(__file__).with_name(name) for name in DATA_FILES)
-FIRST = ("answer", "frontier", "regimes")  # the figure below the answer: the first that the run has
+FIRST = ("answer", "frontier")  # the figure below the answer: the first that the run has
 OPEN = ("Main Results", "Sparsity Regimes")  # all other sections are folded
 # Which answers of a task count as stereotyped.
 STEREOTYPED = {

@@ -33,6 +33,7 @@ METADATA: dict[str, Mapping[str, Any]] = {
 WIDTH = 5.5  # inches, the text width of most papers
 SMALL = 7  # points, of texts inside of panels
 Row = dict[str, Any]
+Point = tuple[float, float, float]  # x, y, and half the width of its bar
 
 
 @dataclass(frozen=True)
@@ -98,33 +99,31 @@ def panel_grid(models: Sequence[str], count: int) -> tuple[Figure, list[list[Any
 LONG = 22  # letters of a label of which no four stand side by side
 
 
-def plot_line(axis: Any, points: Sequence[tuple[float, float, float]], method: str, label: str,
-              **look: Any) -> None:  # fmt: skip
+def plot_line(axis: Any, points: Sequence[Point], method: str, label: str, **look: Any) -> None:
     """Draw a method's line through (x, y, half width of its bar)."""
     x, y, half = zip(*points, strict=True)
     axis.errorbar(x, y, yerr=half, color=COLORS[method], marker=MARKERS[method], elinewidth=0.7,
                   label=label, **look)  # fmt: skip
 
 
-def scale_perplexity(axis: Any, direction: str) -> None:
-    """Make the x or y axis logarithmic where its values span a factor of 4."""
-    low, high = getattr(axis.dataLim, f"interval{direction}")
+def scale_perplexity(axis: Any) -> None:
+    """Make the x axis logarithmic where its values span a factor of 4."""
+    low, high = axis.dataLim.intervalx
     if low > 0 and high / low > 4:
-        axis.set(**{f"{direction}scale": "log"})
-        ticks = getattr(axis, f"{direction}axis")
+        axis.set_xscale("log")
         subs = (1, 2, 5) if high / low > 10 else (1, 2, 3, 5)  # three ticks show the scale
-        ticks.set_major_locator(mpl.ticker.LogLocator(subs=subs))
-        ticks.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
-        ticks.set_minor_locator(mpl.ticker.NullLocator())
+        axis.xaxis.set_major_locator(mpl.ticker.LogLocator(subs=subs))
+        axis.xaxis.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
+        axis.xaxis.set_minor_locator(mpl.ticker.NullLocator())
 
 
-def add_legend(figure: Figure, axes: Iterable[Iterable[Any]], columns: int = 4) -> None:
+def add_legend(figure: Figure, axes: Iterable[Iterable[Any]]) -> None:
     """Put one legend over all panels, each label once; the figure grows with its lines."""
     entries: dict[str, Any] = {}
     for axis in (axis for line in axes for axis in line):
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    columns = min(columns, 3 if max(map(len, entries), default=0) > LONG else columns, len(entries))
+    columns = min(3 if max(map(len, entries), default=0) > LONG else 4, len(entries))
     more = -(-len(entries) // columns) - 2 if columns else 0  # lines
     figure.set_figheight(figure.get_figheight() + 0.16 * max(0, more))
     figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=columns or 1)

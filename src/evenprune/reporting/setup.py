@@ -2,21 +2,15 @@
 
 from dataclasses import replace
 
-from ..analysis.labels import (
-    CATEGORY_LABELS,
-    METHOD_LABELS,
-    TASK_LABELS,
-    calibration_label,
-    model_label,
-)
+from ..analysis import labels
 from ..analysis.printed import printed_rows
 from ..analysis.results import Group, Quantity
 from ..analysis.run import Run
 from ..config.facts import METHODS
 from ..config.grids import needed_datasets
 from ..config.table_registry import TABLES
-from .cells import made
 from .notes import counts, provenance_notes
+from .rows import made
 from .table_columns import category_order, fields_of, refused
 from .tables import Cell, Row, Rule, Table
 
@@ -68,20 +62,8 @@ def methods(run: Run, slug: str) -> Table:
         keys = ("method", "weight_update", "calibration_data", "bias_aware", "metric", "complexity")
         identity = dict(zip(keys, (name, *said), strict=True))
         rule: Rule = "full" if bias and rows and not rows[-1].strong else ""
-        labels = (METHOD_LABELS[name], *said)
-        rows.append(Row(labels, identity=identity, rule=rule, strong=bool(bias)))
-    return made(run, slug, rows, notes=())
-
-
-def algorithm(run: Run, slug: str) -> Table:
-    """Return the steps of Debias-SparseGPT for one matrix, the one that SparseGPT lacks in bold."""
-    options = run.sheet.config.pruning
-    scaled = "" if options.bias_scaling == "equation" else f" ({options.bias_scaling})"
-    rows = []
-    for number, (name, words, *new) in enumerate(TABLES[slug]["steps"], 1):
-        labels = (str(number), name, words.format(**options.model_dump(), scaled=scaled))
-        named = dict(zip(("step", "name", "text", "new"), (*labels, str(len(new)))))
-        rows.append(Row(labels, identity=named, strong=bool(new), strong_at=1))
+        texts = (labels.METHOD_LABELS[name], *said)
+        rows.append(Row(texts, identity=identity, rule=rule, strong=bool(bias)))
     return made(run, slug, rows, notes=())
 
 
@@ -99,8 +81,8 @@ def models(run: Run, slug: str) -> Table:
             known = [entry.params or "", yes_no(kind), yes_no(entry.multilingual), link]
             keys = ("model", "params", "instruction_tuned", "multilingual", "hub")
             shown = (*known[:3], f"{HUB}{link}" * bool(link))
-            labels = (model_label(run.sheet, name), *(one or "–" for one in shown))
-            part.append(Row(labels, identity=dict(zip(keys, [name, *known]))))
+            texts = (labels.model_label(run.sheet, name), *(one or "–" for one in shown))
+            part.append(Row(texts, identity=dict(zip(keys, [name, *known]))))
         parts.append(part)
     return _listed(run, slug, parts)
 
@@ -114,17 +96,11 @@ def licences(run: Run, slug: str) -> Table:
         return Row((label, licence or "–"), identity={kind: name, "licence": licence or ""})
 
     parts = [
-        [row("model", n, model_label(run.sheet, n), config.models[n].licence) for n in names]
+        [row("model", n, labels.model_label(run.sheet, n), config.models[n].licence) for n in names]
         for _, names in models_by_kind(run)
     ]
     parts.append([row("dataset", name, name, config.datasets[name].licence) for name in sets])
     return _listed(run, slug, parts)
-
-
-def printed_sizes() -> dict[str, int]:
-    """Return the paper's number of items of each task."""
-    named = [(row["metric"].partition(":"), row["value"]) for row in printed_rows()]
-    return {task: int(value) for (task, _, metric), value in named if metric == "size"}
 
 
 def benchmarks(run: Run, slug: str) -> Table:
@@ -134,7 +110,9 @@ def benchmarks(run: Run, slug: str) -> Table:
     printed numbers it is the paper's. Attributes are the catalogue's, in an invented world, or
     where it has none, the categories that were measured.
     """
-    sheet, sizes, rows = run.sheet, printed_sizes(), []
+    sheet, rows = run.sheet, []
+    named = [(row["metric"].partition(":"), row["value"]) for row in printed_rows()]
+    sizes = {task: int(value) for (task, _, metric), value in named if metric == "size"}
     real = sheet.config.source != "world"
     for task, known_as in BENCHMARKS.items():
         name = sheet.primary(task)
@@ -145,11 +123,15 @@ def benchmarks(run: Run, slug: str) -> Table:
         about = sheet.config.datasets[entry.dataset].groups if real and entry.dataset else None
         if about is None:
             parts = category_order(run.results.categories(*quantity[:2]))
-            about = ", ".join(CATEGORY_LABELS.get(one, one) for one in parts)
-        labels = (known_as if real else TASK_LABELS[task], f"{size:,}" if size else "–", about)
+            about = ", ".join(labels.CATEGORY_LABELS.get(one, one) for one in parts)
+        texts = (
+            known_as if real else labels.TASK_LABELS[task],
+            f"{size:,}" if size else "–",
+            about,
+        )
         identity = {"benchmark": name, "size": str(size or ""), "attributes": about}
         identity |= {"size_printed": str(sizes[task])} if real else {}
-        rows.append(Row((*labels, *[f"{sizes[task]:,}"] * real), identity=identity))
+        rows.append(Row((*texts, *[f"{sizes[task]:,}"] * real), identity=identity))
     if not rows:
         raise refused(slug, list(BENCHMARKS))
     table = made(run, slug, rows)
@@ -173,7 +155,7 @@ def calibration(run: Run, slug: str) -> Table:
     several_seeds = len({seed for *_, seed in calibrated}) > 1
     for data, model, seed in calibrated:
         start, group = len(rows), Group(model, "", "", data, (seed,))
-        label = calibration_label(sheet, data) + (f", seed {seed}" if several_seeds else "")
+        label = labels.calibration_label(sheet, data) + (f", seed {seed}" if several_seeds else "")
         for category in ["", *run.results.categories("calibration", "pairs_total")]:
             cells = {
                 field.column.key: Cell(number.value, field.column.show(number.value))
@@ -184,8 +166,8 @@ def calibration(run: Run, slug: str) -> Table:
                 named = {"calibration": data, "model": model, "seed": str(seed)}
                 named["category"] = category or "all"
                 first = len(rows) == start
-                labels = (label, model_label(sheet, model)) if first else ("", "")
+                texts = (label, labels.model_label(sheet, model)) if first else ("", "")
                 rule: Rule = "dashed" if first and rows else ""
-                rows.append(Row((*labels, named["category"]), cells, named, rule=rule))
+                rows.append(Row((*texts, named["category"]), cells, named, rule=rule))
     said = [f"Alignment policy: {sheet.config.pruning.alignment}.", *provenance_notes(sheet)]
     return made(run, slug, rows, (field.column for field in fields), said)

@@ -1,6 +1,5 @@
 """Columns of tables and panels of figures, with the number of results.csv that each shows."""
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -117,22 +116,20 @@ def fields_of(run: Run, slug: str) -> list[Field]:
     task = entry.get("task")
     if task and sheet.primary(task) is None:
         raise refused(slug, [task])
-    columns = [one if isinstance(one, dict) else {"word": one} for one in entry["columns"]]
-    for each, alike in itertools.groupby(columns, lambda column: column.get("each", "")):
-        if not each:
-            for one in alike:
-                fields += _named(run, one["word"]) if "word" in one else [_field(sheet, one, task)]
-            continue
-        given = list(alike)
+    if each := entry.get("each"):
         for name, benchmark in labels.column_order(sheet).items():
-            if benchmark.task in EACH[each]:
-                fields += [
-                    _field(sheet, {"span": labels.benchmark_label(sheet, name), **one}, task, name)
-                    for one in given
-                    if one["metric"] != "says_unsafe_paper" or has_paper_form(benchmark)
-                ]
+            span = {"span": labels.benchmark_label(sheet, name)}
+            fields += [
+                _field(sheet, span | one, task, name)
+                for one in entry["columns"]
+                if benchmark.task in EACH[each]
+                and (one["metric"] != "says_unsafe_paper" or has_paper_form(benchmark))
+            ]
         if not fields:
             raise refused(slug, EACH[each])
+    else:
+        for one in entry["columns"]:
+            fields += [_field(sheet, one, task)] if isinstance(one, dict) else _named(run, one)
     digits = {sheet.primary(name): number for name, number in entry.get("digits", {}).items()}
     return [
         field.with_column(digits=digits.get(field.quantity.benchmark, field.column.digits))
@@ -188,7 +185,7 @@ def _field(sheet: RunSheet, given: dict[str, Any], task: str | None, slug: str =
     metric, part = given["metric"], given.get("of", "value")
     task = sheet.config.benchmarks[slug].task if slug else str(given.get("task", task))
     key = "_".join(filter(None, [slug, metric if part == "value" else part]))
-    own = {k: v for k, v in given.items() if k not in ("each", "metric", "task", "of")}
+    own = {k: v for k, v in given.items() if k not in ("metric", "task", "of")}
     usual = {"group": labels.TASK_GROUPS.get(task, "plain"), "direction": direction(task, metric)}
     name = slug or (task if task not in FACTS else str(sheet.primary(task)))
     return Field(Column(key, **{**usual, **own}), Quantity(name, metric), part)

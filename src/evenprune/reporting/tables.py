@@ -3,7 +3,6 @@
 What is bold, what carries a dagger, how many digits: all is settled here.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -52,13 +51,6 @@ class Column:
         """Return a value as in the CSV: the same digits, an ASCII sign, empty for none."""
         return "" if value is None else f"{value * self.scale:.{self.digits}f}"
 
-    @property
-    def bounds(self) -> Ends:
-        """Between which values its numbers lie: shares (in percent), or bias scores."""
-        if self.scale != 100:
-            return -math.inf, math.inf
-        return (-1.0 if self.direction == "zero" else 0.0), 1.0
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -101,8 +93,10 @@ class Cell:
         """
         if self.ends is not None or self.value is None or self.error is None:
             return self.ends
-        low, high = column.bounds
-        return max(self.value - Z95 * self.error, low), min(self.value + Z95 * self.error, high)
+        low, high = self.value - Z95 * self.error, self.value + Z95 * self.error
+        if column.scale != 100:  # neither a share nor a bias score in percent
+            return low, high
+        return max(low, -1.0 if column.direction == "zero" else 0.0), min(high, 1.0)
 
     def covers(self, column: Column) -> bool | None:
         """Return whether our interval covers the printed value, None where either is missing.
@@ -165,11 +159,6 @@ class Table:
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     widths: tuple[float, ...] = ()
-
-    def pairs(self) -> list[tuple[Column, Cell]]:
-        """Return the cells of its rows of data, each with the column that shows it."""
-        rows = [row.cells for row in self.rows if row.kind == "data"]
-        return [(one, row[one.key]) for row in rows for one in self.columns if one.key in row]
 
 
 def units(columns: Sequence[Column]) -> list[list[Column]]:

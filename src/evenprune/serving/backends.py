@@ -2,7 +2,6 @@
 
 import gc
 import os
-import platform
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -244,27 +243,3 @@ def load_backend(
     if choose(backend) == "vllm":
         return VllmBackend(folder, device, dtype, max_batch, max_tokens, seed, gpus, engines)
     return TransformersBackend(folder, device, dtype, gpus)
-
-
-def system(device: str) -> dict[str, Any]:
-    """Return what the measurement ran on: device name, threads, torch and CUDA versions."""
-    import torch
-
-    cuda = device == "cuda"
-    return {
-        "device": device,
-        "device_name": torch.cuda.get_device_name() if cuda else _cpu_name(),
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda if cuda else None,
-    }
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())

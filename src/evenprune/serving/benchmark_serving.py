@@ -29,21 +29,15 @@ from ..io.errors import UserError
 from ..io.files import digest, write_json
 from ..io.outputs import check_file, check_ours
 from ..io.progress import Progress
+from ..io.provenance import machine
 from ..models.identity import Identity, identify
-from ..models.loading import (
-    limit_threads,
-    load_config,
-    load_tokenizer,
-    own_dtype,
-    pick_device,
-)
+from ..models.loading import limit_threads, load_config, load_tokenizer, own_dtype, pick_device
 from ..models.trust import add_trust_argument, trust_record
 from . import workload as prompting
-from .backends import Backend, choose, load_backend, system
+from .backends import Backend, choose, load_backend
 from .energy import EnergyMeter, Reading
-from .interleave import Engines, Record, measure_rounds
+from .interleave import Engines, Record, decide, measure_rounds
 from .measure import Settings, summarize
-from .memory import decide
 
 # Options that decide the figures as they are given
 SPEC = (
@@ -61,17 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, required=True, help="JSON file; provenance.json goes beside it")
     add_flags(parser, Settings)
     add_trust_argument(parser)
-
-
-def checked_names(names: Sequence[str] | None, models: Sequence[Path]) -> list[str]:
-    """Return a name of each model; raise UserError where two have one, or one has none."""
-    found = list(names or map(str, models))
-    if len(found) != len(models) or len(set(found)) != len(found):
-        raise UserError(
-            f"expected one name of its own for each of the {len(models)} models, got "
-            f"{', '.join(found)}; name every --model once"
-        )
-    return found
 
 
 @dataclass(frozen=True)
@@ -149,64 +132,51 @@ def energy_of(record: Record, device: str) -> dict[str, Any]:
     fields = {name: value for name, value in record["generate"].items() if name != "calls"}
     reading = Reading(**fields)
     scope = reading.scope(device)
+    components = {
+        name: {"source": reading.sources[name], "method": reading.methods[name]}
+        | {"watts": joules / reading.seconds}
+        for name, joules in reading.joules.items()
+    }
+    version = package_versions("codecarbon")["codecarbon"]
     return {
         "source": reading.source(scope),
         "scope": list(scope),
-        "components": {
-            name: {
-                "source": reading.sources[name],
-                "method": reading.methods[name],
-                "watts": joules / reading.seconds,
-            }
-            for name, joules in reading.joules.items()
-        },
-        "tracker": {
-            "name": "codecarbon offline",
-            "version": package_versions("codecarbon")["codecarbon"],
-        },
+        "components": components,
+        "tracker": {"name": "codecarbon offline", "version": version},
     }
 
 
-def dense_name(models: Mapping[str, Identity]) -> str | None:
-    """Return the name of the model that was pruned from none: what the others are compared with.
-
-    None where there is no such model, or more than one.
-    """
-    found = [name for name, model in models.items() if model.base_sha256 is None]
-    return found[0] if len(found) == 1 else None
-
-
 def checkpoint_part(
-    model: Identity,
-    records: Sequence[Record],
-    described: Mapping[str, Any],
-    sizes: Sequence[int],
-    device: str,
+    name: str, job: Job, records: Sequence[Record], described: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what the output says of one checkpoint: digests, figures, kernel and energy.
 
-    records: its own; described: of its engine.
+    ``described``: of its engine.
     """
-    categories = {}
-    for size in sizes:
-        rows = [one["figures"] for one in records if one["batch"] == size]
-        categories[f"batch {size}"] = {
-            name: summarize([row[name] for row in rows]) for name in rows[0]
-        }
+    own, categories = [one for one in records if one["checkpoint"] == name], {}
+    for size in job.spec["batch_sizes"]:
+        rows = [one["figures"] for one in own if one["batch"] == size]
+        found = {figure: summarize([row[figure] for row in rows]) for figure in rows[0]}
+        categories[f"batch {size}"] = found
     return {
-        **model.as_dict(),
+        **job.models[name].as_dict(),
         "headline": "decode_tok_per_s",
-        "metrics": categories[f"batch {sizes[0]}"],
+        "metrics": next(iter(categories.values())),
         "categories": categories,
         "backend": described,
-        "energy": energy_of(records[-1], device),
+        "energy": energy_of(own[-1], job.spec["device"]),
     }
 
 
 def run(args: argparse.Namespace) -> None:
     """Run ``benchmark-serving``."""
     settings = {name: getattr(args, name) for name in Settings.model_fields}
-    names = checked_names(args.names, args.model)
+    names = args.names or list(map(str, args.model))
+    if len(names) != len(args.model) or len(set(names)) != len(names):
+        raise UserError(
+            f"expected one name of its own for each of the {len(args.model)} models, got "
+            f"{', '.join(names)}; name every --model once"
+        )
     with located(*args.model, trust=args.trust_remote_code) as models:
         folders = dict(zip(names, map(source_folder, models), strict=True))
         inputs = [*models, *folders.values(), args.prompts, source_folder(args.prompts)]
@@ -234,31 +204,27 @@ def benchmark(
     together, why = decide(asked.engines, list(folders.values()), device, asked.gpus)
     print(f"engines {'together' if together else 'in turn'}: {why}")
     engines, records = measure(asked, job, together)
+    dense = [name for name, model in job.models.items() if model.base_sha256 is None]
     result = {
         "benchmark": "serving",
         "task": "serving",
         **job.identity,
         "digest": digest(job.identity),
-        "dense": dense_name(job.models),
+        # What the others are compared with: the model that was pruned from none, if it is one.
+        "dense": dense[0] if len(dense) == 1 else None,
         "engines": {"asked": asked.engines, "together": together, "why": why},
         "host": platform.node(),
-        "system": system(device),
+        "system": {**machine(device), **package_versions("torch")},
         "checkpoints": {
-            name: checkpoint_part(
-                model,
-                [one for one in records if one["checkpoint"] == name],
-                engines.descriptions[name],
-                asked.batch_sizes,
-                device,
-            )
-            for name, model in job.models.items()
+            name: checkpoint_part(name, job, records, engines.descriptions[name])
+            for name in job.models
         },
         "rounds": records,
     }
     write_json(out, sealed(result))
     about = {"seconds": time.monotonic() - clock, "load_seconds": engines.load_seconds}
-    begun = {"started": started.isoformat(timespec="seconds")}
-    write_json(beside, {**begun, **about, "host": platform.node()})
+    about |= {"started": started.isoformat(timespec="seconds"), "host": platform.node()}
+    write_json(beside, about)
     for name, part in result["checkpoints"].items():
         described, headline = part["backend"], part["metrics"]
         print(

@@ -60,28 +60,22 @@ def complete(
     is CodeCarbon's name for the way the CPU was read. The component that does the work is never
     left at zero.
     """
-    joules = {name: joules.get(name, 0.0) for name in COMPONENTS if joules.get(name, 0.0) > 0}
-    sources, methods = {}, {}
-    own = "gpu" if device == "cuda" else "cpu"
-    if own not in joules:
+    found = {name: joules[name] for name in COMPONENTS if joules.get(name, 0.0) > 0}
+    own, of = "gpu" if device == "cuda" else "cpu", f" of {gpus} GPUs" if gpus > 1 else ""
+    model = (cpu_mode or "model").replace("_", " ")
+    how = {
+        "cpu": ("estimated", f"CodeCarbon {model} estimate"),
+        "gpu": ("measured", f"NVML energy counter{of}"),
+        "ram": ("estimated", "CodeCarbon RAM power model"),
+    }
+    if cpu_mode == "intel_rapl":
+        how["cpu"] = ("measured", "RAPL energy counter")
+    if own not in found:
         watts = ASSUMED_WATTS[own] * (gpus if own == "gpu" else 1)
-        joules[own] = watts * seconds
-        sources[own] = "estimated"
-        methods[own] = f"no readings on this machine: constant {watts:g} W assumed"
-    for name in joules:
-        if name in sources:
-            continue
-        if name == "gpu":
-            of = f" of {gpus} GPUs" if gpus > 1 else ""
-            sources[name], methods[name] = "measured", f"NVML energy counter{of}"
-        elif name == "ram":
-            sources[name], methods[name] = "estimated", "CodeCarbon RAM power model"
-        elif cpu_mode == "intel_rapl":
-            sources[name], methods[name] = "measured", "RAPL energy counter"
-        else:
-            sources[name] = "estimated"
-            methods[name] = f"CodeCarbon {(cpu_mode or 'model').replace('_', ' ')} estimate"
-    return Reading(seconds, joules, sources, methods)
+        found[own] = watts * seconds
+        how[own] = ("estimated", f"no readings on this machine: constant {watts:g} W assumed")
+    sources, methods = ({name: how[name][k] for name in found} for k in (0, 1))
+    return Reading(seconds, found, sources, methods)
 
 
 class EnergyMeter:
@@ -113,12 +107,6 @@ class EnergyMeter:
         )
         logging.getLogger("codecarbon").propagate = False
 
-    def cpu_mode(self) -> str | None:
-        """Return how CodeCarbon reads the CPU (``intel_rapl``, ``cpu_load`` ...), if it does."""
-        # CodeCarbon has no public name for it.
-        own = (one for one in self.tracker._hardware if type(one).__name__ == "CPU")
-        return next((one._mode for one in own), None)
-
     def measure(self, region: Callable[[], Any]) -> Reading:
         """Run ``region`` once and return its energy, measured or estimated."""
         name = f"region-{time.monotonic_ns()}"
@@ -131,7 +119,10 @@ class EnergyMeter:
             component: getattr(data, f"{component}_energy", 0.0) * JOULES_PER_KWH
             for component in COMPONENTS
         }
-        return complete(seconds, joules, self.cpu_mode(), self.device, self.gpus)
+        # How CodeCarbon reads the CPU (``intel_rapl``, ``cpu_load`` ...); it has no public name.
+        own = (one for one in self.tracker._hardware if type(one).__name__ == "CPU")
+        mode = next((one._mode for one in own), None)
+        return complete(seconds, joules, mode, self.device, self.gpus)
 
     def close(self) -> None:
         """Stop the tracker's threads."""

@@ -31,11 +31,8 @@ from ..models.tensors import read_tensor, write_tensors
 from ..models.trust import add_trust_argument
 from ..models.weights import Entry, read_header
 from .export_card import export_card
-from .sparse24 import BITS, NotSparse24Error, compress, decompress
+from .sparse24 import BITS, FORMAT, METHOD, NotSparse24Error, compress, decompress
 
-# 2: values under the weight's own name, which an unaware library finds of another shape.
-FORMAT = 2
-METHOD = "sparse24"  # `quant_method` in config.json
 CONFIG, CARD, WEIGHT_INDEX = "config.json", "README.md", "model.safetensors.index.json"
 # Not carried into the export: they describe the files of the source folder.
 LEFT_OUT = {"manifest.json", "provenance.json", "layers.csv", WEIGHT_INDEX, CONFIG, CARD, MARK}
@@ -154,7 +151,8 @@ def _exported(model: Path, out: Path) -> dict[str, Any]:
     headers = {file: read_header(file) for file in files}
     stored = {name: entry for header in headers.values() for name, entry in header.items()}
     linears = block_linears(model, stored)
-    config = _config(model, sorted(linears))
+    form = {"quant_method": METHOD, "format": FORMAT, "layers": sorted(linears)}
+    config = read_json(model / CONFIG) | {"quantization_config": form}
     progress = Progress(len(linears), "export-sparse24")
     layers: dict[str, dict] = {}
     written, weight_map, total = dict[str, str](), dict[str, str](), 0
@@ -203,18 +201,3 @@ def _exported(model: Path, out: Path) -> dict[str, Any]:
         )
         write_json(folder / INDEX, index)
     return index
-
-
-def _config(model: Path, layers: list[str]) -> dict:
-    """Return config.json with what transformers and vLLM need to know of the weights' form.
-
-    Raises UserError for a model whose weights are stored in a form of their own already.
-    """
-    config = read_json(model / CONFIG)
-    if config.get("quantization_config") is not None:
-        raise UserError(
-            f"expected ordinary weights in {model}, but its config.json has a quantization_config; "
-            "export a checkpoint that `prune` wrote"
-        )
-    form = {"quant_method": METHOD, "format": FORMAT, "layers": layers}
-    return config | {"quantization_config": form}

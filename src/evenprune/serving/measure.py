@@ -43,15 +43,9 @@ class NoisyError(UserError):
 
 def summarize(values: Sequence[float]) -> Metric:
     """Return the median as ``value``, the quartiles, their distance ``iqr``, and ``n``."""
-    low, middle, high = np.percentile(np.asarray(values, dtype=float), [25, 50, 75])
-    return {
-        "value": float(middle),
-        "n": len(values),
-        "stderr": None,
-        "q25": float(low),
-        "q75": float(high),
-        "iqr": float(high - low),
-    }
+    low, middle, high = map(float, np.percentile(np.asarray(values, dtype=float), [25, 50, 75]))
+    spread = {"q25": low, "q75": high, "iqr": high - low}
+    return {"value": middle, "n": len(values), "stderr": None, **spread}
 
 
 def calls_for(seconds: float, wanted: float) -> int:

@@ -15,6 +15,21 @@ BITS = {
 }
 
 
+# Of an export. 2: values under the weight's own name, which an unaware library finds of another
+# shape.
+FORMAT = 2
+METHOD = "sparse24"  # `quant_method` in config.json
+
+
+def check_format(found: object) -> None:
+    """Raise ValueError for another format of an export."""
+    if found != FORMAT:
+        raise ValueError(
+            f"expected a 2:4 export of format {FORMAT}, got {found}; export the checkpoint again "
+            "with this version of evenprune"
+        )
+
+
 class NotSparse24Error(ValueError):
     """A matrix is not 2:4: ``row`` and ``group`` (counted from 0) tell the first place."""
 

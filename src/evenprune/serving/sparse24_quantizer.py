@@ -20,8 +20,7 @@ from transformers.quantizers.auto import (
 )
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
-from .export_sparse24 import FORMAT, METHOD
-from .sparse24 import decompress
+from .sparse24 import METHOD, check_format, decompress
 from .sparse24_model import all_linears, sparsify
 
 
@@ -29,11 +28,7 @@ class Sparse24Config(QuantizationConfigMixin):
     """``quantization_config`` of an export: its format and the stored names of its layers."""
 
     def __init__(self, layers: list[str] | None = None, format: int | None = None, **_: Any):
-        if format != FORMAT:
-            raise ValueError(
-                f"expected a 2:4 export of format {FORMAT}, got {format}; export the checkpoint "
-                "again with this version of evenprune"
-            )
+        check_format(format)
         self.quant_method = METHOD  # type: ignore[assignment]  # an enum of the library's own
         self.format = format
         self.layers = list(layers or ())

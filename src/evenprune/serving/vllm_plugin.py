@@ -19,8 +19,7 @@ from vllm.model_executor.layers.quantization import register_quantization_config
 from vllm.model_executor.layers.quantization.base_config import QuantizationConfig
 from vllm.model_executor.parameter import ModelWeightParameter
 
-from .export_sparse24 import FORMAT, METHOD
-from .sparse24 import decompress
+from .sparse24 import METHOD, check_format, decompress
 from .sparse24_model import to_semi_structured
 
 log = logging.getLogger(__name__)
@@ -55,11 +54,7 @@ class Sparse24Config(QuantizationConfig):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Sparse24Config":
         """Read the index of an export, or what its config.json says; ValueError for an old one."""
-        if config.get("format") != FORMAT:
-            raise ValueError(
-                f"expected a 2:4 export of format {FORMAT}, got {config.get('format')}; "
-                "export the checkpoint again with this version of evenprune"
-            )
+        check_format(config.get("format"))
         return cls(list(config["layers"]))
 
     def stored(self, prefix: str) -> bool:

@@ -114,13 +114,11 @@ def sign_test(differences: ArrayLike) -> tuple[int, int, int, float]:
     return wins, int((values == 0).sum()), losses, p
 
 
-def wilson(count: int, n: int, level: float = 0.95) -> Interval:
-    """Return Wilson's score interval of the rate ``count`` / ``n``; ValueError for n < 1."""
+def wilson(count: int, n: int) -> Interval:
+    """Return Wilson's 95 % score interval of the rate ``count`` / ``n``."""
     from statsmodels.stats.proportion import proportion_confint
 
-    if n < 1:
-        raise ValueError(f"expected at least one item, got {n}")
-    low, high = proportion_confint(count, n, alpha=1 - level, method="wilson")
+    low, high = proportion_confint(count, n, method="wilson")
     return Interval(float(low), float(high))
 
 
@@ -141,33 +139,25 @@ class PairedRatio:
     p_same: float | None = None
 
 
-def paired_ratio(log_ratios: ArrayLike, margin: float, level: float = 0.95) -> PairedRatio:
+def paired_ratio(log_ratios: ArrayLike, margin: float) -> PairedRatio:
     """Return the ratio that logarithms of paired ratios, shape (n,), stand for, with its tests.
 
     ``p_same`` is the larger one of two one-sided t tests (TOST): against a ratio of at most
     1 / (1 + ``margin``) and of at least 1 + ``margin``, so that two things are as equal as the
-    same two the other way round. Raises ValueError without any pair.
+    same two the other way round.
     """
     from statsmodels.stats.weightstats import DescrStatsW
 
     logs = np.asarray(log_ratios, float)
-    if not logs.size:
-        raise ValueError("expected at least one pair")
     if logs.size < 2:
         return PairedRatio(1, math.exp(logs[0]))
     described = DescrStatsW(logs)
-    low, high = described.tconfint_mean(1 - level)
+    low, high = described.tconfint_mean()
     bound = math.log1p(margin)
     with np.errstate(divide="ignore"):  # no spread at all: infinite t
         p_same = described.ttost_mean(-bound, bound)[0]
-    return PairedRatio(
-        logs.size,
-        math.exp(described.mean),
-        float(described.std_mean),
-        math.exp(low),
-        math.exp(high),
-        float(p_same),
-    )
+    value, error = math.exp(described.mean), float(described.std_mean)
+    return PairedRatio(logs.size, value, error, math.exp(low), math.exp(high), float(p_same))
 
 
 def p_text(p: float) -> str:

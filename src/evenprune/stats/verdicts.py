@@ -320,15 +320,12 @@ def _over_seeds(
 class Verdict:
     """What is said of a test: in words, p after Holm's correction, and the interval of that level.
 
-    ``worse`` and ``better`` are the smallest changes that would have been seen; ``reason`` is why
-    a measure says nothing.
+    ``reason`` is why a measure says nothing.
     """
 
     word: str
     p_holm: float | None = None
     interval: Interval | None = None
-    worse: float | None = None
-    better: float | None = None
     reason: str = ""
 
 
@@ -390,7 +387,7 @@ def judged(
             continue
         interval = one.interval(levels[key])
         word = _word(one, corrected[key], interval, one.same(margin, bias_margin))
-        verdicts[key] = Verdict(word, corrected[key], interval, *one.detectable())
+        verdicts[key] = Verdict(word, corrected[key], interval)
     # Only an ability gets worse; bias gets less fair.
     lost = any(one.word == WORSE for one in verdicts.values())
     return {

@@ -24,6 +24,6 @@ def words_table(
 
 def write_page(out: Path, title: str, page: Sequence[Table]) -> None:
     """Write ``out`` with the suffixes md and html; equal tables give equal bytes."""
-    html = [f"<h1>{escape(title)}</h1>", *(to_html(table, table.slug) for table in page)]
+    html = [f"<h1>{escape(title)}</h1>", *(to_html(table) for table in page)]
     write_text(out.with_suffix(".html"), to_page(html, title))
     write_text(out.with_suffix(".md"), "\n".join([f"# {title}\n", *map(to_markdown, page)]))

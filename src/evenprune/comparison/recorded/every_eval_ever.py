@@ -60,7 +60,11 @@ def _recordings(
     path: Path, place: Path, said: Mapping[str, Any], table: MetricTable, sha256: str
 ) -> list[Recording]:
     about = {_result_key(one): one for one in said["evaluation_results"]}
-    names = {key: _metric(one) for key, one in about.items()}
+    names = {}
+    for key, one in about.items():
+        config = one["metric_config"]
+        name = config.get("metric_name") or config.get("metric_id")
+        names[key] = str(name or one.get("evaluation_result_id") or "score")
     # task -> item -> metric -> its rows, several where an item was asked several times
     found: dict[str, dict[Any, dict[str, list[dict[str, Any]]]]] = {}
     rows = 0
@@ -72,8 +76,11 @@ def _recordings(
                 f"expected samples of {path} in {place}, but line {number} is of another "
                 f"evaluation; {AGAIN}"
             )
+        asked = row["input"]
+        item = content(asked["raw"], asked["reference"], asked.get("choices"))
         items = found.setdefault(str(about[key]["evaluation_name"]), {})
-        items.setdefault(_content(row), {}).setdefault(names[key], []).append(row)
+        scores = items.setdefault((item, content(asked.get("formatted"))), {})
+        scores.setdefault(names[key], []).append(row)
     told = (said.get("detailed_evaluation_results") or {}).get("total_rows", rows)
     if told != rows:
         raise UserError(f"expected {told} samples in {place}, found {rows}; {AGAIN}")
@@ -112,18 +119,6 @@ def _samples(
             text=cut(first["input"]["raw"]),
             answer=cut((first.get("output") or {}).get("raw", [""])[0]),
         )
-
-
-def _content(row: Mapping[str, Any]) -> tuple[str, str]:
-    given = row["input"]
-    document = content(given["raw"], given["reference"], given.get("choices"))
-    return document, content(given.get("formatted"))
-
-
-def _metric(result: Mapping[str, Any]) -> str:
-    config = result["metric_config"]
-    known = config.get("metric_name") or config.get("metric_id")
-    return str(known or result.get("evaluation_result_id") or "score")
 
 
 def _direction(config: Mapping[str, Any]) -> Direction:

@@ -4,7 +4,6 @@ An item is the hash of its document and prompt. What one record holds several ti
 duplicates in the data) is one item whose scores are means; nothing is matched by its place.
 """
 
-import dataclasses
 import hashlib
 import math
 from collections import Counter
@@ -22,8 +21,8 @@ from ...stats.measures import Measure
 from ...stats.paired import FITS, Sums, sums_of
 from ...stats.records import Record as Row
 from ...stats.verdicts import Meaning, paired_test
-from ..differences import Answers, Difference, Pair, Tested, answers, flips
-from .metric_table import Entry, MetricTable, direction_of
+from ..differences import Difference, Pair, Tested, answers, flips
+from .metric_table import Entry, MetricTable
 
 Item = dict[str, Any]  # an item's record
 TEXT = 400  # signs of a text that are kept to be shown
@@ -228,7 +227,7 @@ def meaning_of(entry: Entry, stated: Direction, rows: Sequence[Row]) -> Meaning:
     if level == "options":
         counts = [len(row["options"]) for row in rows]
         level = float(np.mean([1 / count for count in counts])) if all(counts) else None
-    return Meaning(entry.kind, direction_of(entry, stated), level, entry.perplexity)
+    return Meaning(entry.kind, entry.direction(stated), level, entry.perplexity)
 
 
 def _stereotyped(known: Meaning, both: Sequence[Sums]) -> list[Pair | None]:
@@ -263,21 +262,22 @@ def recorded_differences(
         measure = _measure(metric, entry, [*ours, *theirs])
         sums = tuple(sums_of(measure, rows) for rows in (theirs, ours))
         after, before = (one.value for one in sums)
-        row = Difference(
-            *(dense.task, dense.task, metric, known.kind, known.direction, known.chance),
-            n=len(ours), clustered=False, dense=before, pruned=after,
-        )  # fmt: skip
-        test = None
-        if before is not None and after is not None:
-            row = dataclasses.replace(row, difference=after - before)
-            if known.direction:
-                test = paired_test(dense.task, metric, sums[:1], sums[1:], known)
-        pairs = _stereotyped(known, sums)
+        test, pairs = None, _stereotyped(known, sums)
+        if before is not None and after is not None and known.direction:
+            test = paired_test(dense.task, metric, sums[:1], sums[1:], known)
         if known.direction == "half":  # of a pair of sentences the first one is the stereotype
             for each in (*ours, *theirs):
                 each["stereotype_idx"] = each.get("gold")
-        marked: Answers | None = answers(*sums) if known.kind == "ability" else None
-        row = dataclasses.replace(row, flips=flips(pairs) if pairs else None, answers=marked)
+        row = Difference(
+            *(dense.task, dense.task, metric, known.kind, known.direction, known.chance),
+            n=len(ours),
+            clustered=False,
+            dense=before,
+            pruned=after,
+            difference=None if before is None or after is None else after - before,
+            flips=flips(pairs) if pairs else None,
+            answers=answers(*sums) if known.kind == "ability" else None,
+        )
         categories = [str(one["category"]) for one in ours]
         found.append(Tested(row, test, "", sums, categories, pairs, same))
     if unlike:

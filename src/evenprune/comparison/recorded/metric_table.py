@@ -30,6 +30,12 @@ class Entry(_Strict):
     chance: float | Literal["options"] | None = None
     perplexity: bool = False
 
+    def direction(self, stated: Direction) -> Direction:
+        """Return which values are good: as it says, else as the task itself ``stated``."""
+        if self.good is None:
+            return stated
+        return "" if self.good == "none" else self.good
+
 
 class MetricTable(_Strict):
     """The entries in the order in which they are asked, and the fields that name a category."""
@@ -50,13 +56,6 @@ class MetricTable(_Strict):
         fields = document if isinstance(document, Mapping) else {}
         found = (fields.get(name) for name in self.categories)
         return next((str(one) for one in found if isinstance(one, str | int)), "")
-
-
-def direction_of(entry: Entry, stated: Direction) -> Direction:
-    """Return which values are good: as the entry says, else as the task itself ``stated``."""
-    if entry.good is None:
-        return stated
-    return "" if entry.good == "none" else entry.good
 
 
 def read_table(path: Path | None = None) -> MetricTable:

@@ -1,25 +1,30 @@
-"""Quantities over something, a line a method: a panel a model and quantity."""
+"""UnQover by category, as lines and as a heat map; and bias over perplexity."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from ..analysis import labels
-from ..analysis.results import Group, Measured, dense_group, groups
+from ..analysis.results import Group, Measured, Quantity, dense_group, groups
 from ..analysis.run import Run
 from ..config.facts import REGIMES
 from ..config.run_sheet import RunSheet
 from ..config.table_registry import FIGURES
 from ..io.errors import UserError
 from . import plots
-from .table_columns import Field, all_fields, benchmark_field, category_order
+from .table_columns import Field, benchmark_field, category_order
 from .tables import Column
 
 BIAS = ("stereoset", "crows_pairs", "unqover", "bbq")
 FILLS = ("full", "none", "left", "bottom")  # of the markers, by regime
 STEP, MOST = 0.12, 0.7  # between lines, and all of them together; regimes are 1 apart
-Points = list[tuple[float, float, float]]
+SHOWN = ("sparsegpt", "debias-sparsegpt")
+ACROSS = 3  # panels in a line
+# A model's rows: values, and their changes from dense in points.
+Panel = dict[str, tuple[list[Measured | None], list[float]]]
 
 
 def _panels(
@@ -37,8 +42,6 @@ def _panels(
             axis = axes[column][place]
             rows += panel(axis, model, field)
             axis.grid(axis="y")
-            if field.column.group == "perplexity":
-                plots.scale_perplexity(axis, "y")
             if len(models) == 1:
                 axis.set_title(plots.axis_label(field))
             elif place == 0:
@@ -55,87 +58,11 @@ def _seen(run: Run, field: Field, found: Sequence[Group]) -> list[tuple[Group, M
     return [(g, one) for g in found if (one := run.results.of(g, field.quantity)) is not None]
 
 
-def _bar(x: float, field: Field, measured: Measured) -> tuple[float, float, float]:
-    scale = field.column.scale
-    return x, scale * measured.value, plots.half_width(measured, scale)
-
-
-def _over_regimes(
-    axis: Any,
-    run_sheet: RunSheet,
-    pruned: Sequence[Group],
-    order: Sequence[str],
-    model: str,
-    value: Callable[[Group], tuple[float, float] | None],
-) -> None:
-    """Draw a line a method and calibration, next to each other, so that no bar hides another.
-
-    No line from the unstructured regimes to those of groups: no scale joins them.
-    """
-    lines = list(dict.fromkeys((one.method, one.calibration) for one in pruned))
-    several = len({calibration for _, calibration in lines if calibration != "none"}) > 1
-    step = min(STEP, MOST / len(lines))
-    for index, (method, calibration) in enumerate(lines):
-        label = labels.method_label(run_sheet, method)
-        if several and calibration != "none":
-            label += f", {labels.calibration_label(run_sheet, calibration)}"
-        offset = step * (index - (len(lines) - 1) / 2)
-        parts: dict[bool, Points] = {}
-        for group in pruned:
-            mine = (group.model, group.method, group.calibration) == (model, method, calibration)
-            if mine and (bar := value(group)):
-                points = parts.setdefault(REGIMES[group.regime].structured, [])
-                points.append((order.index(group.regime) + offset, *bar))
-        for points in parts.values():
-            plots.plot_line(axis, sorted(points), run_sheet.base_method(method), label)
-    axis.set_xticks(range(len(order)), [labels.REGIME_LABELS[name] for name in order])
-    axis.set_xlim(-0.5, len(order) - 0.5)
-
-
-def regimes(run: Run, slug: str) -> plots.Drawing:
-    """Return every quantity over the sparsity regimes, a line a method, with 95 % intervals.
-
-    StereoSet, which has a table of its own, is here too where no calibration has its data.
-    """
-    run_sheet, results = run.sheet, run.results
-    points = run_sheet.experiment(slug, f"the figure {slug}")
-    results.require(points)
-    pruned = [group for group in groups(points) if not group.is_base]
-    order = list(dict.fromkeys(group.regime for group in pruned))
-    shown = all_fields(run_sheet)
-    for name, entry in run_sheet.config.benchmarks.items():
-        if entry.task == "stereoset":
-            field = benchmark_field(run_sheet, name)
-            seen = _seen(run, field, pruned)
-            shown += [field] * (bool(seen) and not any(one.in_calibration for _, one in seen))
-
-    def panel(axis: Any, model: str, field: Field) -> list[plots.Row]:
-        rows, dense, scale = [], dense_group(run_sheet, model), field.column.scale
-        level = results.of(dense, field.quantity) if dense else None
-        if level is not None and dense is not None:
-            axis.axhline(scale * level.value, color=labels.COLORS["dense"], linestyle="--",
-                         label=labels.METHOD_LABELS["dense"])  # fmt: skip
-            rows.append(plots.line_rows(field, dense, level, "dense"))
-
-        def value(group: Group) -> tuple[float, float] | None:
-            measured = results.of(group, field.quantity)
-            if measured is None:
-                return None
-            rows.append(plots.line_rows(field, group, measured, group.regime))
-            return _bar(0, field, measured)[1:]
-
-        _over_regimes(axis, run_sheet, pruned, order, model, value)
-        return rows
-
-    models = list(dict.fromkeys(point.model for point in points))
-    return _panels(run_sheet, models, shown, "sparsity regime", panel)
-
-
 def changes(run: Run, slug: str) -> plots.Drawing:
     """Return what pruning does to UnQover's error rate, in points: the paper's motivation.
 
     A panel a model and category, of the experiment ``regimes``; ``categories`` of the figure's
-    entry keeps some. The interval is that of two independent shares, wider than a paired one.
+    entry keeps some.
     """
     run_sheet, results = run.sheet, run.results
     (name,) = plots.primary(run_sheet, slug, "unqover")
@@ -152,27 +79,42 @@ def changes(run: Run, slug: str) -> plots.Drawing:
     pruned = [group for group in groups(points) if not group.is_base]
     order = [one for one in labels.REGIME_LABELS if any(group.regime == one for group in pruned)]
     models = [one for one in dict.fromkeys(g.model for g in pruned) if dense_group(run_sheet, one)]
+    lines = list(dict.fromkeys((one.method, one.calibration) for one in pruned))
+    several = len({calibration for _, calibration in lines if calibration != "none"}) > 1
+    step = min(STEP, MOST / max(1, len(lines)))
 
     def panel(axis: Any, model: str, field: Field) -> list[plots.Row]:
-        rows: list[plots.Row] = []
-        dense = dense_group(run_sheet, model)
+        """Draw a line a method and calibration, next to each other, so that no bar hides another.
 
-        def value(group: Group) -> tuple[float, float] | None:
-            both = ((one, field.quantity) for one in (dense, group) if one)
-            estimate = run.estimates.of(np.subtract, *both)
-            if estimate is None:
-                return None
-            change, width = 100 * estimate.value, estimate.half_width()
-            half = 100 * (width or 0.0)
-            row = {**group.named, "category": field.quantity.category}
-            for key, end in (("change_points", 0.0), ("ci_low", -half), ("ci_high", half)):
-                known = width is not None or key == "change_points"
-                row[key] = f"{change + end:.3f}" if known else ""
-            rows.append(row)
-            return change, half
-
+        No line from the unstructured regimes to those of groups: no scale joins them.
+        """
+        rows, dense = list[plots.Row](), dense_group(run_sheet, model)
         axis.axhline(0, color="0.2", linewidth=0.7)
-        _over_regimes(axis, run_sheet, pruned, order, model, value)
+        for index, (method, calibration) in enumerate(lines):
+            label = labels.method_label(run_sheet, method)
+            if several and calibration != "none":
+                label += f", {labels.calibration_label(run_sheet, calibration)}"
+            offset = step * (index - (len(lines) - 1) / 2)
+            parts: dict[bool, list[plots.Point]] = {}
+            for group in pruned:
+                both = [(one, field.quantity) for one in (dense, group) if one]
+                mine = group.key == (model, method, group.regime, calibration)
+                estimate = run.estimates.of(np.subtract, *both) if mine else None
+                if estimate is None:
+                    continue
+                change, width = 100 * estimate.value, estimate.half_width()
+                half = 100 * (width or 0.0)
+                row = {**group.named, "category": field.quantity.category}
+                for key, end in (("change_points", 0.0), ("ci_low", -half), ("ci_high", half)):
+                    known = width is not None or key == "change_points"
+                    row[key] = f"{change + end:.3f}" if known else ""
+                rows.append(row)
+                points = parts.setdefault(REGIMES[group.regime].structured, [])
+                points.append((order.index(group.regime) + offset, change, half))
+            for points in parts.values():
+                plots.plot_line(axis, sorted(points), run_sheet.base_method(method), label)
+        axis.set_xticks(range(len(order)), [labels.REGIME_LABELS[name] for name in order])
+        axis.set_xlim(-0.5, len(order) - 0.5)
         return rows
 
     columns = [Column(one, labels.CATEGORY_LABELS.get(one, one), direction="down") for one in shown]
@@ -221,7 +163,11 @@ def frontier(run: Run, slug: str) -> plots.Drawing:
         for (_, base, regime, calibration, words), members in mine.items():
             costs = {one: seen.value for one, seen in _seen(run, over, members)}
             seen = {one: y for one, y in _seen(run, field, members) if one in costs}
-            bars = [(_bar(costs[group], field, y), group) for group, y in seen.items()]
+            scale = field.column.scale
+            bars = [
+                ((costs[group], scale * y.value, plots.half_width(y, scale)), group)
+                for group, y in seen.items()
+            ]
             rows += [plots.line_rows(field, g, seen[g], f"{point[0]:.4f}") for point, g in bars]
             label = labels.METHOD_LABELS[base]
             if base != "dense" and len(fills) > 1:
@@ -239,7 +185,7 @@ def frontier(run: Run, slug: str) -> plots.Drawing:
                 text = _strength(run_sheet, group, members)
                 axis.annotate(text, (x, y), xytext=(-3, 3), textcoords="offset points",
                               fontsize=plots.SMALL, color=color, ha="right")  # fmt: skip
-        plots.scale_perplexity(axis, "x")
+        plots.scale_perplexity(axis)
         return rows
 
     models = list(dict.fromkeys(group.model for group in pruned))
@@ -261,3 +207,95 @@ def _strength(run_sheet: RunSheet, group: Group, members: Sequence[Group]) -> st
     values = [own[group.method].get(name, usual[name]) for name in names]
     shown = [one for one in values if not isinstance(one, str)]
     return ", ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in shown)
+
+
+def heatmap(run: Run, slug: str) -> plots.Drawing:
+    """Return UnQover accuracy by category (fig:accuracy-heatmap): one panel a model.
+
+    Rows are the dense model, SparseGPT and Debias-SparseGPT of the experiment ``main`` (else
+    of the first one), columns the question categories in the paper's order. The colour is the
+    difference to the dense model, grey where its 95 % interval covers 0.
+    """
+    run_sheet, results = run.sheet, run.results
+    (benchmark,) = plots.primary(run_sheet, slug, "unqover")
+    points = run.points(("main", "*"), f"the figure {slug}")
+    results.require(points)
+    metric = run_sheet.headline(benchmark)
+    categories = category_order(results.categories(benchmark, metric))
+    shown = [one for one in groups(points) if run_sheet.base_method(one.method) in SHOWN]
+    several = len({(group.regime, group.calibration) for group in shown}) > 1
+    models = list(dict.fromkeys(point.model for point in points))
+    rows: list[plots.Row] = []
+    panels: dict[str, Panel] = {}
+
+    def changed(group: Group, dense: Group | None, quantity: Quantity) -> float:
+        """Return the difference in points; nan where it is not known or its interval covers 0."""
+        if dense is None or group == dense:
+            return math.nan
+        difference = run.estimates.of(np.subtract, (group, quantity), (dense, quantity))
+        half = difference.half_width() if difference else None
+        if difference is None or half is None or abs(difference.value) <= half:
+            return math.nan
+        return 100 * difference.value
+
+    for model in models:
+        dense, lines = dense_group(run_sheet, model), Panel()
+        for group in [*([dense] if dense else []), *(g for g in shown if g.model == model)]:
+            label = labels.method_label(run_sheet, group.method)
+            if several and not group.is_base:
+                label += f" {labels.REGIME_LABELS[group.regime]}"
+            quantities = [Quantity(benchmark, metric, name) for name in categories]
+            values = [results.of(group, one) for one in quantities]
+            lines[label] = values, [changed(group, dense, one) for one in quantities]
+            for name, one in zip(categories, values, strict=True):
+                row = {**group.named, "category": name}
+                for end, part in (("", "value"), ("_printed", "printed")):
+                    value = getattr(one, part, None)
+                    row[f"accuracy_percent{end}"] = "" if value is None else f"{100 * value:.2f}"
+                rows.append(row)
+        title = labels.model_label(run_sheet, model)
+        if shown and not several:
+            title += f", {labels.REGIME_LABELS[shown[0].regime]}"
+        panels[title] = lines
+    names = [labels.CATEGORY_LABELS.get(name, name) for name in categories]
+    return plots.Drawing(_heat(names, panels), rows)
+
+
+def _text(after: Measured | None, before: Measured | None) -> str:
+    if after is None:
+        return "–"
+    if before is None or before is after:
+        return f"{100 * after.value:.1f}"
+    return f"{100 * after.value:.1f}\n({100 * (after.value - before.value):+.1f})".replace("-", "−")
+
+
+def _heat(names: list[str], panels: dict[str, Panel]) -> Figure:
+    """Return a panel a model: accuracy and difference written, the difference as colour."""
+    seen = np.abs(
+        [one for lines in panels.values() for _, change in lines.values() for one in change]
+    )
+    widest = max(1.0, float(np.nanmax(seen)) if not np.isnan(seen).all() else 1.0)
+    across, tallest = min(ACROSS, len(panels)), max(map(len, panels.values()))
+    down = math.ceil(len(panels) / across)
+    figure = Figure(figsize=(plots.WIDTH, down * (0.8 + 0.36 * tallest)))
+    axes = list(figure.subplots(down, across, squeeze=False, sharex=True).ravel())
+    for spare in axes[len(panels) :]:
+        spare.set_visible(False)
+    for place, (title, lines) in enumerate(panels.items()):
+        axis, change = axes[place], [one for _, one in lines.values()]
+        image = axis.imshow(change, aspect="auto", vmin=-widest, vmax=widest, cmap="PuOr")
+        axis.set_title(title)
+        axis.tick_params(length=0)
+        axis.spines[:].set_visible(False)
+        axis.set_facecolor("0.92")
+        axis.set_xticks(range(len(names)), names, rotation=30 if across > 1 else 0)
+        axis.set_yticks(range(len(lines)), [""] * len(lines) if place % across else list(lines))
+        (dense, _), *_ = lines.values()
+        for y, (shown, _) in enumerate(lines.values()):
+            for x, pair in enumerate(zip(shown, dense, strict=True)):
+                color = "white" if abs(change[y][x]) > 0.6 * widest else "black"
+                axis.text(x, y, _text(*pair), ha="center", va="center", color=color,
+                          fontsize=plots.SMALL)  # fmt: skip
+    bar = "change from dense (points)"
+    figure.colorbar(image, ax=axes[: len(panels)], label=bar, pad=0.02)
+    return figure
