@@ -2,7 +2,9 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import torch
@@ -235,6 +237,15 @@ def checkpoint_command(model: Path, out: Path, wanted: dict | str, *more: str) -
 def items_of(folder: Path) -> list[dict]:
     """The records that an evaluation wrote."""
     return [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+
+
+def unexplained(task: str, items: list[dict]) -> set[str]:
+    """Fields of records that neither docs/evaluation.md nor the task's module explains."""
+    text = (Path(__file__).parents[2] / "docs/evaluation.md").read_text()
+    table = [line for line in text.splitlines() if line.startswith("| `")]
+    explained = {name for line in table for name in re.findall(r"`(\w+)`", line)}
+    explained.update(re.findall(r"``(\w+)``", import_module(f"evenprune.tasks.{task}").__doc__))
+    return {name for item in items for name in item} - explained
 
 
 def result_of(folder: Path) -> dict:

@@ -17,7 +17,6 @@ from ..io.outputs import check_file, check_ours, check_place
 from ..language_models.journal import Journal
 from ..models.identity import Identity, identify
 from ..models.trust import trust_record
-from ..tasks import records
 from ..tasks.protocol import AUTO, Protocol
 from ..tasks.task import Task
 
@@ -34,6 +33,7 @@ TASKS = "evenprune.tasks"
 PACKAGES = ("torch", "transformers", "lm_eval")
 # Not part of an evaluation's code: it has the facts of its own task as values.
 GIVEN = ("evenprune.config.tasks",)
+VERSION = 1  # of records: goes up when a field changes its meaning or is taken away
 PARTIAL = "partial.jsonl"  # finished batches of a run that is not finished
 # The files of a benchmark, and keys by which they are known as ours.
 WRITTEN = {
@@ -71,7 +71,7 @@ def run_digest(
 ) -> str:
     """Return the identity of a result: model, data, options, versions, the code of both.
 
-    ``versions`` are those of packages that only the backend has, see ``CausalModel``.
+    ``versions`` are those of packages that only the backend has.
     """
     modules = f"{TASKS}.{spec.task}", MODELS[spec.backend]
     return digest(
@@ -167,7 +167,6 @@ def run_benchmark(
     the number of items before metrics.json is there.
     """
     slug, spec = wanted.slug, wanted.spec
-    task = find(spec.task)
     resolved = spec
     if spec.chat_template == AUTO:
         resolved = spec.model_copy(update={"chat_template": bool(lm.tokenizer.chat_template)})
@@ -178,11 +177,8 @@ def run_benchmark(
     losses = lm.bos_losses
     if spec.bos == AUTO:
         lm.bos_note  # noqa: B018  # says it once a model
-    try:
-        scorer = lm.with_bos(spec.bos).with_journal(journal)
-        outcome = task.evaluate(scorer, wanted.data, resolved)
-    finally:
-        journal.close()
+    scorer = lm.with_bos(spec.bos).with_journal(journal)
+    outcome = find(spec.task).evaluate(scorer, wanted.data, resolved)
     options = {**resolved.as_dict(), "judge": judge_identity(spec), "dtype": lm.dtype}
     result = {
         "benchmark": slug,
@@ -196,14 +192,14 @@ def run_benchmark(
         "metrics": outcome.metrics,
         "bos_loss": losses and losses.record(),
         "categories": outcome.categories,
-        "versions": {**package_versions(*PACKAGES), **wanted.versions, **lm.versions},
+        "versions": {**package_versions(*PACKAGES), **wanted.versions},
     }
     # The metrics go first and come last: a folder with metrics is a finished one, and they
     # belong to the items beside them.
     (out / METRICS).unlink(missing_ok=True)
     items = out / ITEMS
-    count = write_jsonl(items, records.checked(task.name, task.fields, outcome.items))
-    about = {"version": records.VERSION, "n": count, "sha256": sha256_file(items)}
+    count = write_jsonl(items, outcome.items)
+    about = {"version": VERSION, "n": count, "sha256": sha256_file(items)}
     result = sealed({**result, "records": about})
     ending(count)
     write_json(out / METRICS, result)
