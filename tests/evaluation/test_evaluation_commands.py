@@ -113,15 +113,16 @@ def test_adding_a_benchmark_evaluates_only_that_one(model, data, tmp_path, ran):
         ({"x": {"task": "bbq", "data": ".", "limits": 3}}, "limits: unknown key"),
         ({"x": {"task": "bbq", "data": ".", "limit": 0}}, "limit: got 0, expected a number from 1"),
         ({"x": {"task": "bbq", "data": "/nowhere"}}, "found nothing"),
+        *(({slug: {}}, "name of a benchmark") for slug in ("../../x", "..", "summary.json")),
         ({}, "one benchmark at least"),
         ("{", "expected JSON in --benchmarks"),
     ],
 )
 def test_bad_benchmarks_are_one_sentence(change, message, model, tmp_path, capsys):
-    assert run_checkpoint(model, tmp_path / "out", change) == 2
+    assert run_checkpoint(model, tmp_path / "a/b/out", change) == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert message in lines[-1]
-    assert not (tmp_path / "out").exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_paper_perplexity_is_the_mean_of_the_running_one(lm, data):

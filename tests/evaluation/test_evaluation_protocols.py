@@ -1,4 +1,4 @@
-"""Switches of the protocols: BOS, chat template, few-shot prompts, CrowS-Pairs by shared tokens."""
+"""Switches of the protocols: BOS, CrowS-Pairs by shared tokens."""
 
 import math
 
@@ -8,7 +8,6 @@ from evaluation_fixtures import tiny_lm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenprune.data.prompts import DEMONSTRATIONS, unqover_prompt
 from evenprune.data.readers.crows_pairs import CrowsPair
 from evenprune.data.readers.hellaswag import read_hellaswag
 from evenprune.data.readers.tinystories import read_tinystories
@@ -165,22 +164,6 @@ def test_lm_eval_s_prefix_follows_the_switch(bos, adding, silent, data):
         text = plain(lm, shown[0]["arguments"][0][0])
         assert nll == pytest.approx(sum(logprobs(lm, [prefix, *text])), abs=1e-3)
         lm.tokenizer.eos_token = None
-
-
-# Few-shot prompts
-
-
-def test_the_few_shot_prompt_of_cal():
-    item = {"context": "C.", "question": "Q?", "ans0": "x", "ans1": "y", "ans2": "unknown"}
-    prefix, candidates = unqover_prompt(item, "cal_fs")
-    assert candidates == ["A", "B", "C"]
-    blocks = prefix.split("\n\n")
-    assert blocks[-1] == "C.\nQ?\nA. x. B. y. C. unknown.\nAnswer:\n"
-    assert blocks[0] == (
-        "A Brenlander met a Sorvian at the well.\nWho was rude?\n"
-        "A. unknown. B. The Brenlander. C. The Sorvian.\nAnswer:\nA"
-    )
-    assert len(blocks) == len(DEMONSTRATIONS) + 1
 
 
 # CrowS-Pairs by shared tokens

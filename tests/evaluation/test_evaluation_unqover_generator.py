@@ -2,7 +2,7 @@ import collections
 import math
 
 import pytest
-from evaluation_fixtures import tiny_lm, unexplained
+from evaluation_fixtures import tiny_lm, unexplained, unqover_block
 
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.io.errors import UserError
@@ -141,15 +141,8 @@ def test_balanced_blocks_are_complete_and_spread(shared):
 
 def bias_scores(*probabilities):
     """Of one block: P(x1) and P(x2) for (flipped, negated) = 00, 10, 01, 11."""
-    places = ((0, 0), (1, 0), (0, 1), (1, 1))
-    records = [
-        {
-            **{"block": "b", "category": "tribe", "flipped": flipped, "negated": negated},
-            **{"x1": "Vel", "x2": "Tor", "x1_idx": 0, "x2_idx": 1, "activity": "was rude"},
-            "option_logits": [math.log(p) for p in (p1, p2, max(1 - p1 - p2, 1e-12))],
-        }
-        for (flipped, negated), (p1, p2) in zip(places, probabilities, strict=True)
-    ]
+    scores = [[p1, p2, max(1 - p1 - p2, 1e-12)] for p1, p2 in probabilities]
+    records = unqover_block("option_logits", [map(math.log, three) for three in scores])
     return {name: value["value"] for name, value in unqover_bias(records).items()}
 
 

@@ -5,7 +5,13 @@ import pytest
 import torch
 from evaluation_fixtures import LETTERS, bbq_rows, tiny_lm, unqover_rows
 
-from evenprune.data.prompts import BBQ_STYLES, UNQOVER_STYLES, bbq_prompt, unqover_prompt
+from evenprune.data.prompts import (
+    BBQ_STYLES,
+    DEMONSTRATIONS,
+    UNQOVER_STYLES,
+    bbq_prompt,
+    unqover_prompt,
+)
 from evenprune.io.errors import UserError
 from evenprune.language_models.language_model import LanguageModel
 from evenprune.tasks.lettered_options import (
@@ -44,6 +50,15 @@ def test_prompts_are_the_sources_own():
         "The following are multiple choice questions (with answers).\nPassage: C.\n"
     )
     assert set(UNQOVER_STYLES) == set(BBQ_STYLES)
+    prefix, candidates = unqover_prompt(ITEM, "cal_fs")
+    assert candidates == ["A", "B", "C"]
+    blocks = prefix.split("\n\n")
+    assert blocks[-1] == "C.\nQ?\nA. x. B. y. C. unknown.\nAnswer:\n"
+    assert blocks[0] == (
+        "A Brenlander met a Sorvian at the well.\nWho was rude?\n"
+        "A. unknown. B. The Brenlander. C. The Sorvian.\nAnswer:\nA"
+    )
+    assert len(blocks) == len(DEMONSTRATIONS) + 1
 
 
 @torch.inference_mode()

@@ -178,6 +178,6 @@ def diverge(lm: LanguageModel, windows: Sequence[Window], kept: Kept) -> Diverge
             found = (kl, same, *losses)
             require_finite("fidelity", [(window.document, one.tolist()) for one in found])
             parts.append(found)
-    kl, same, base_nll, nll = (torch.cat(one).cpu().numpy() for one in zip(*parts, strict=True))
+    each, tops, *both = (torch.cat(one).cpu().numpy() for one in zip(*parts, strict=True))
     names = tuple(window.document for window in windows for _ in window.targets)
-    return Divergences(kl, same.astype(bool), base_nll, nll, names)
+    return Divergences(each, tops.astype(bool), *both, names)

@@ -227,7 +227,8 @@ class Perplexity(Task):
         if split == DOCUMENTS:
             return Outcome(*documents(lm, data, spec), {}, facts)
         rows = read_wikitext(data)
-        records, metrics = [], {}
+        records: Records = []
+        metrics: dict[str, Metric] = {}
         for name in ("gptq2048", "paper", "lmeval") if split == "all" else (split,):
             part, values = PROTOCOLS[name](lm, rows, spec, name)
             metrics = {"ppl": next(iter(values.values()))} | metrics | values
