@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from evaluation_fixtures import (
     checkpoint_command,
     command,
@@ -123,37 +122,6 @@ def test_bad_benchmarks_are_one_sentence(change, message, model, tmp_path, capsy
     lines = capsys.readouterr().err.strip().splitlines()
     assert message in lines[-1]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_paper_perplexity_is_the_mean_of_the_running_one(lm, data):
-    found = perplexity.TASK.evaluate(lm, data / "wikitext2", Protocol("perplexity", split="paper"))
-    rows = [row for row in read_wikitext(data / "wikitext2") if len(row) >= 512]
-    ids = lm.tokenizer("".join(rows))["input_ids"]
-    sums, running = [], []
-    for start in range(0, len(ids) - 511, 512):
-        window = torch.tensor([[1, *ids[start + 1 : start + 512]]])
-        with torch.inference_mode():
-            logprobs = lm.model(window).logits[0].log_softmax(-1)
-        # Positions 257..511 of a window of 512: the second half without its first.
-        sums += [-float(logprobs[k - 1, window[0, k]]) for k in range(257, 512)]
-        running.append(math.exp(sum(sums) / len(sums)))
-    assert len(running) > 2
-    assert found.metrics["ppl"]["value"] == pytest.approx(sum(running) / len(running), rel=1e-5)
-
-
-def test_evaluate_perplexity_is_the_mean_of_rows_with_bos_in_front(lm, data):
-    """As the library computes it: no special tokens but one BOS, a row by itself."""
-    spec = Protocol("perplexity", split="evaluate")
-    found = perplexity.TASK.evaluate(lm, data / "wikitext2", spec)
-    rows = [row for row in read_wikitext(data / "wikitext2") if row]
-    each = []
-    for row in rows:
-        ids = lm.tokenizer(row, add_special_tokens=False)["input_ids"][: lm.max_length - 1]
-        window = torch.tensor([[lm.tokenizer.bos_token_id, *ids]])
-        with torch.inference_mode():
-            each.append(math.exp(float(lm.model(window, labels=window).loss)))
-    assert len(each) == len(found.items) > 2
-    assert found.metrics["ppl"]["value"] == pytest.approx(sum(each) / len(each), rel=1e-4)
 
 
 def test_all_perplexities_at_once(lm, data):

@@ -178,6 +178,6 @@ def diverge(lm: LanguageModel, windows: Sequence[Window], kept: Kept) -> Diverge
             found = (kl, same, *losses)
             require_finite("fidelity", [(window.document, one.tolist()) for one in found])
             parts.append(found)
-    each, tops, *both = (torch.cat(one).cpu().numpy() for one in zip(*parts, strict=True))
+    kl_of, tops, base_nll, nll = (torch.cat(one).cpu().numpy() for one in zip(*parts, strict=True))
     names = tuple(window.document for window in windows for _ in window.targets)
-    return Divergences(each, tops.astype(bool), *both, names)
+    return Divergences(kl_of, tops.astype(bool), base_nll, nll, names)
