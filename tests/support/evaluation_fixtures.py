@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+import pytest
 import torch
 from reporting_run import write_jsonl
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
@@ -286,3 +287,31 @@ def interrupt_journal(monkeypatch, after=None):
 
     monkeypatch.setattr(Journal, "put", put)
     return stages
+
+
+# Fixtures of the folders whose conftest.py names them
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_datasets(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("model") / "tiny")
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """The names of the benchmarks that were computed, not kept, as they come."""
+    from evenprune.evaluation import evaluate_checkpoint
+
+    names, real = [], evaluate_checkpoint.run_benchmark
+
+    def run(lm, wanted, *rest):
+        names.append(wanted.slug)
+        return real(lm, wanted, *rest)
+
+    monkeypatch.setattr(evaluate_checkpoint, "run_benchmark", run)
+    return names
