@@ -12,7 +12,7 @@ from ..config.config import default_config
 from ..config.finished import read_result
 from ..config.tasks import TASKS
 from ..data.defaults import dataset_folder
-from ..evaluation.evaluate import asked_for, with_data
+from ..evaluation.benchmarks import asked_for, with_data
 from ..io.checksums import source_folder
 from ..io.errors import UserError
 from ..tasks.protocol import make_protocol

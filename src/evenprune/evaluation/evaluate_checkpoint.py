@@ -27,12 +27,15 @@ from ..tasks.protocol import Protocol, make_protocol
 from .benchmarks import (
     PARTIAL,
     Wanted,
+    add_run_arguments,
     ask,
     check_out,
+    given_data,
+    headline,
     headline_of,
+    quiet_libraries,
     run_benchmark,
 )
-from .evaluate import add_run_arguments, given_data, headline, quiet_libraries
 from .load_model import Loader
 
 # Among the keys of a benchmark's provenance.json.
