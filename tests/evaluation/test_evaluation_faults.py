@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from evaluation_fixtures import char_tokenizer, checkpoint_command, command, save_model
+from evaluation_fixtures import char_tokenizer, command, save_model
 
 from evenprune import cli
 from evenprune.language_models import language_model, templates
@@ -83,11 +83,3 @@ def test_a_chat_template_sees_one_day_for_ever():
     tokenizer = char_tokenizer()
     tokenizer.chat_template = "{{ strftime_now('%d %b %Y') }}: {{ messages[0].content }}"
     assert templates.user_turns(tokenizer, ["Who?"]) == ["26 Jul 2024: Who?"]
-
-
-@pytest.mark.parametrize("slug", ["../../x", "..", "summary.json"])
-def test_a_benchmark_s_name_is_no_path(slug, model, data, tmp_path, capsys):
-    wanted = {slug: {"task": "unqover", "data": str(data / "unqover")}}
-    assert cli.main(checkpoint_command(model, tmp_path / "a/b/out", wanted)) == 2
-    assert "name of a benchmark" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []

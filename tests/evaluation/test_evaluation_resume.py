@@ -74,7 +74,6 @@ def test_what_was_kept_comes_back_unchanged(tmp_path_factory, values, cut):
     journal = Journal(path, "key")
     for number, value in enumerate(values):
         journal.put("stage", number, value)
-    journal.close()
     again = Journal(path, "key")
     assert [again.get("stage", k) for k in range(len(values))] == values
     assert (again.count, again.get("other", 0)) == (len(values), None)
@@ -86,7 +85,6 @@ def test_what_was_kept_comes_back_unchanged(tmp_path_factory, values, cut):
     assert torn.count == max(whole, 0)
     for number in range(max(whole, 0), len(values)):
         torn.put("stage", number, values[number])
-    torn.close()
     assert path.read_bytes() == content
 
 
@@ -99,7 +97,6 @@ def test_an_edited_line_and_those_after_it_are_computed_again(old, new, tmp_path
     journal = Journal(path, "k")
     for number in range(3):
         journal.put("stage", number, number / 3)
-    journal.close()
     lines = path.read_text().splitlines(keepends=True)
     assert old in lines[2]
     path.write_text("".join([*lines[:2], lines[2].replace(old, new), *lines[3:]]))

@@ -2,9 +2,12 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
+import pytest
 import torch
 from reporting_run import write_jsonl
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
@@ -151,6 +154,19 @@ def stereoset_rows() -> Iterator[dict]:
         }
 
 
+def unqover_block(field: str, scores: list) -> list[dict]:
+    """A block's records: ``field`` of x1, x2, unknown for (flipped, negated) 00, 10, 01, 11."""
+    places = ((0, 0), (1, 0), (0, 1), (1, 1))
+    return [
+        {
+            **{"block": "b", "category": "tribe", "flipped": flipped, "negated": negated},
+            **{"x1": "Vel", "x2": "Tor", "x1_idx": 0, "x2_idx": 1, "activity": "was rude"},
+            field: [float(score) for score in three],
+        }
+        for (flipped, negated), three in zip(places, scores, strict=True)
+    ]
+
+
 def write_datasets(root: Path) -> Path:
     """Write small data sets in the canonical files; return the folder that holds them."""
     write_jsonl(root / "unqover/datas_rebuilt.jsonl", unqover_rows())
@@ -237,6 +253,15 @@ def items_of(folder: Path) -> list[dict]:
     return [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
 
 
+def unexplained(task: str, items: list[dict]) -> set[str]:
+    """Fields of records that neither docs/evaluation.md nor the task's module explains."""
+    text = (Path(__file__).parents[2] / "docs/evaluation.md").read_text()
+    table = [line for line in text.splitlines() if line.startswith("| `")]
+    explained = {name for line in table for name in re.findall(r"`(\w+)`", line)}
+    explained.update(re.findall(r"``(\w+)``", import_module(f"evenprune.tasks.{task}").__doc__))
+    return {name for item in items for name in item} - explained
+
+
 def result_of(folder: Path) -> dict:
     """What an evaluation's metrics.json says."""
     return json.loads((folder / "metrics.json").read_text())
@@ -262,3 +287,31 @@ def interrupt_journal(monkeypatch, after=None):
 
     monkeypatch.setattr(Journal, "put", put)
     return stages
+
+
+# Fixtures of the folders whose conftest.py names them
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_datasets(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("model") / "tiny")
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """The names of the benchmarks that were computed, not kept, as they come."""
+    from evenprune.evaluation import evaluate_checkpoint
+
+    names, real = [], evaluate_checkpoint.run_benchmark
+
+    def run(lm, wanted, *rest):
+        names.append(wanted.slug)
+        return real(lm, wanted, *rest)
+
+    monkeypatch.setattr(evaluate_checkpoint, "run_benchmark", run)
+    return names

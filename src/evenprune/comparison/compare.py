@@ -31,10 +31,10 @@ from ..config.flags import flag
 from ..config.grids import in_calibration
 from ..config.tasks import TASKS
 from ..data.hub import LOCK
-from ..evaluation.benchmarks import data_checksums
-from ..evaluation.evaluate import (
+from ..evaluation.benchmarks import (
     add_protocol_arguments,
     add_run_arguments,
+    data_checksums,
     quiet_libraries,
     require_options,
 )

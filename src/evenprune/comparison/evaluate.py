@@ -19,15 +19,19 @@ from typing import TYPE_CHECKING, Any
 from ..config.finished import ITEMS, METRICS, read_result
 from ..config.tasks import LM_EVAL, TASKS
 from ..data.hub_models import located
-from ..evaluation.benchmarks import ask, check_out, data_checksums, find, run_benchmark
-from ..evaluation.evaluate import (
+from ..evaluation.benchmarks import (
     add_protocol_arguments,
     add_run_arguments,
+    ask,
     asked_for,
+    check_out,
+    data_checksums,
+    find,
     given_data,
     headline,
     quiet_libraries,
     require_options,
+    run_benchmark,
     with_data,
 )
 from ..evaluation.load_model import Loader

@@ -18,8 +18,7 @@ from ..config.run_sheet import RUN_SHEET, read_run_sheet
 from ..config.tasks import TASKS
 from ..data.defaults import dataset_folder
 from ..data.hub_models import find_model
-from ..evaluation.benchmarks import Wanted, ask, check_out
-from ..evaluation.evaluate import asked_for, with_data
+from ..evaluation.benchmarks import Wanted, ask, asked_for, check_out, with_data
 from ..evaluation.evaluate_checkpoint import take_or_run
 from ..evaluation.load_model import Loader
 from ..io.checksums import source_folder, user_cache

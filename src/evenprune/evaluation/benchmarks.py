@@ -1,5 +1,7 @@
-"""Running one benchmark on one model, and the identity under which its result is kept."""
+"""One benchmark on one model: its options, how it runs, the identity of its result."""
 
+import argparse
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -7,19 +9,22 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..config.benchmark_keys import Asked
 from ..config.finished import ITEMS, METRICS
-from ..config.tasks import FACTS, JUDGED, decisive
+from ..config.flags import add_flags
+from ..config.tasks import FACTS, JUDGED, LM_EVAL, decisive
+from ..data.defaults import default_benchmark
 from ..io.checksums import sealed, sha256_cached, source_folder, source_name
 from ..io.codedigest import code_digest, package_versions
 from ..io.errors import UserError
 from ..io.files import digest, sha256_file, write_json, write_jsonl
+from ..io.gpu import add_gpus_argument
 from ..io.outputs import check_file, check_ours, check_place
 from ..language_models.journal import Journal
 from ..models.identity import Identity, identify
-from ..models.trust import trust_record
-from ..tasks import records
-from ..tasks.protocol import AUTO, Protocol
-from ..tasks.task import Task
+from ..models.trust import add_trust_argument, trust_record
+from ..tasks.protocol import AUTO, Protocol, make_protocol
+from ..tasks.task import NOWHERE, Task
 
 if TYPE_CHECKING:
     from ..language_models.causal_model import CausalModel
@@ -34,6 +39,7 @@ TASKS = "evenprune.tasks"
 PACKAGES = ("torch", "transformers", "lm_eval")
 # Not part of an evaluation's code: it has the facts of its own task as values.
 GIVEN = ("evenprune.config.tasks",)
+VERSION = 1  # of records: goes up when a field changes its meaning or is taken away
 PARTIAL = "partial.jsonl"  # finished batches of a run that is not finished
 # The files of a benchmark, and keys by which they are known as ours.
 WRITTEN = {
@@ -41,6 +47,8 @@ WRITTEN = {
     ITEMS: ("item_id", "category"),
     PARTIAL: ("key",),
 }
+# The others are --benchmark, and all metrics are printed.
+OPTIONS = tuple(key for key in Protocol.model_fields if key not in ("task", "headline"))
 
 
 def find(task: str) -> Task:
@@ -71,7 +79,7 @@ def run_digest(
 ) -> str:
     """Return the identity of a result: model, data, options, versions, the code of both.
 
-    ``versions`` are those of packages that only the backend has, see ``CausalModel``.
+    ``versions`` are those of packages that only the backend has.
     """
     modules = f"{TASKS}.{spec.task}", MODELS[spec.backend]
     return digest(
@@ -167,7 +175,6 @@ def run_benchmark(
     the number of items before metrics.json is there.
     """
     slug, spec = wanted.slug, wanted.spec
-    task = find(spec.task)
     resolved = spec
     if spec.chat_template == AUTO:
         resolved = spec.model_copy(update={"chat_template": bool(lm.tokenizer.chat_template)})
@@ -178,11 +185,8 @@ def run_benchmark(
     losses = lm.bos_losses
     if spec.bos == AUTO:
         lm.bos_note  # noqa: B018  # says it once a model
-    try:
-        scorer = lm.with_bos(spec.bos).with_journal(journal)
-        outcome = task.evaluate(scorer, wanted.data, resolved)
-    finally:
-        journal.close()
+    scorer = lm.with_bos(spec.bos).with_journal(journal)
+    outcome = find(spec.task).evaluate(scorer, wanted.data, resolved)
     options = {**resolved.as_dict(), "judge": judge_identity(spec), "dtype": lm.dtype}
     result = {
         "benchmark": slug,
@@ -196,16 +200,79 @@ def run_benchmark(
         "metrics": outcome.metrics,
         "bos_loss": losses and losses.record(),
         "categories": outcome.categories,
-        "versions": {**package_versions(*PACKAGES), **wanted.versions, **lm.versions},
+        "versions": {**package_versions(*PACKAGES), **wanted.versions},
     }
     # The metrics go first and come last: a folder with metrics is a finished one, and they
     # belong to the items beside them.
     (out / METRICS).unlink(missing_ok=True)
     items = out / ITEMS
-    count = write_jsonl(items, records.checked(task.name, task.fields, outcome.items))
-    about = {"version": records.VERSION, "n": count, "sha256": sha256_file(items)}
+    count = write_jsonl(items, outcome.items)
+    about = {"version": VERSION, "n": count, "sha256": sha256_file(items)}
     result = sealed({**result, "records": about})
     ending(count)
     write_json(out / METRICS, result)
     journal.remove()
     return result
+
+
+def add_protocol_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare ``OPTIONS``, those of a benchmark that can change its numbers."""
+    add_flags(parser, Asked, *(key for key in OPTIONS if key in Asked.model_fields))
+    add_flags(parser, Protocol, "dtype")
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare where a benchmark runs, which is no part of its options."""
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda if there is one")
+    add_gpus_argument(parser)
+    add_trust_argument(parser)
+    parser.add_argument(
+        "--serving-python",
+        help="interpreter that has vLLM; default: .venv-vllm, or this one where it has vLLM",
+    )
+
+
+def quiet_libraries() -> None:
+    """Keep libraries' progress bars out of logs; call before they are imported."""
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+
+
+def require_options(options: Mapping[str, Any]) -> None:
+    """Raise TypeError, as Python does, for a name that is none of ``OPTIONS``."""
+    unknown = [name for name in options if name not in OPTIONS]
+    if unknown:
+        raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
+
+
+def with_data(task: str, options: Mapping[str, Any]) -> tuple[Protocol, Path]:
+    """Return a task's options, and the default configuration's data with their split and style.
+
+    Raises UserError where that has none for the task.
+    """
+    entry, data = default_benchmark(task)
+    known = {name: options.get(name) or getattr(entry, name) for name in ("split", "style")}
+    return asked_for(task, {**options, **known}), data
+
+
+def asked_for(task: str, options: Mapping[str, Any]) -> Protocol:
+    """Return the options of a task, None for its default; UserError for bad ones."""
+    return make_protocol({"task": task, **options}, "the command line")
+
+
+def given_data(spec: Protocol, given: Path | str | None) -> Path:
+    """Return the folder or file of a benchmark's data; UserError where it needs some."""
+    if given is not None:
+        return source_folder(given)
+    if spec.task != LM_EVAL:
+        raise UserError(f"the benchmark {spec.task} needs its data: give --data (the key data)")
+    return NOWHERE
+
+
+def headline(result: dict) -> str:
+    """Return one line about a finished benchmark."""
+    name = result["headline"]
+    found = result["metrics"][name]
+    value = "undefined" if found["value"] is None else f"{found['value']:.4f}"
+    return f"{result['benchmark']}: {name} {value} (n = {found['n']})"

@@ -18,7 +18,7 @@ from ..config.finished import ITEMS, METRICS, SUMMARY, read_result
 from ..data.hub_models import located
 from ..io.checksums import sealed, sha256_cached, source_folder
 from ..io.errors import UserError
-from ..io.files import read_json, write_json
+from ..io.files import write_json
 from ..io.outputs import check_file, check_ours, check_place
 from ..io.provenance import FINISHED, cpu_seconds, machine, read_record
 from ..io.reading import parse_json
@@ -27,12 +27,15 @@ from ..tasks.protocol import Protocol, make_protocol
 from .benchmarks import (
     PARTIAL,
     Wanted,
+    add_run_arguments,
     ask,
     check_out,
+    given_data,
+    headline,
     headline_of,
+    quiet_libraries,
     run_benchmark,
 )
-from .evaluate import add_run_arguments, given_data, headline, quiet_libraries
 from .load_model import Loader
 
 # Among the keys of a benchmark's provenance.json.
@@ -78,21 +81,18 @@ def finished(folder: Path, digest: str, device: str | None) -> dict[str, Any] | 
     if not (folder / METRICS).is_file() or not (folder / ITEMS).is_file():
         return None
     try:
-        result = read_json(folder / METRICS)
-    except UserError:
+        result = read_result(folder)
+    except UserError as error:
+        print(f"{folder.name}: computed again, for {str(error).partition('; ')[0]}", flush=True)
         return None
-    if not isinstance(result, dict) or result.get("digest") != digest:
+    if result.get("digest") != digest:
         return None
     record = read_record(folder / FINISHED)
     made = record.device.partition(":")[0] if record else device
     if device and made != device:
         print(f"{folder.name}: computed again on {device}, before it was on {made}", flush=True)
         return None
-    try:
-        return read_result(folder)
-    except UserError as error:
-        print(f"{folder.name}: computed again, for {str(error).partition('; ')[0]}", flush=True)
-        return None
+    return result
 
 
 def run(args: argparse.Namespace) -> None:

@@ -1,7 +1,7 @@
 """What a benchmark asks of a causal LM, whichever backend computes it."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice
@@ -36,11 +36,6 @@ Asked = tuple[Tokens, Tokens, int]
 Scored = tuple[list[tuple[float, bool]], list[float], int]
 # The rows of a batch, and what computes their positions.
 Batches = Iterator[tuple[list[int], Callable[[], list[Position]]]]
-Done = Callable[[int], None]  # takes how many more are finished
-
-
-def ignore(count: int) -> None:
-    """Take a number of finished ones, and say nothing."""
 
 
 def context_length(config: Any) -> int:
@@ -67,17 +62,17 @@ class CausalModel:
     with tokens. ``bos`` is one of ``spec.BOS``: what ``encode`` does about the BOS token.
     ``journal`` keeps the batches that are finished. ``device_type`` is ``cpu`` or ``cuda``,
     ``dtype`` that of the weights as text, e.g. ``float32``. ``batches_at_once`` is how many
-    batches a backend is handed in one call, because it forms its own. ``versions`` are those of
-    packages that only this backend has.
+    batches a backend is handed in one call, because it forms its own. ``model`` is what lm-eval's
+    class is given, a transformers model.
     """
 
+    model: "PreTrainedModel"
     tokenizer: "PreTrainedTokenizerBase"
     max_length: int
     bos: str
     journal: Journal
     device_type: str
     dtype: str
-    versions: Mapping[str, str]
     batches_at_once: ClassVar[int] = 1
 
     # Text
@@ -196,27 +191,17 @@ class CausalModel:
         """
         raise NotImplementedError
 
-    @property
-    def lm_eval_weights(self) -> "PreTrainedModel":
-        """The transformers model that lm-eval's class is given."""
-        raise NotImplementedError
-
-    def score_rows(
-        self, rows: Sequence[Asked], batch_size: int, done: Done = ignore
-    ) -> list[Scored]:
+    def score_rows(self, rows: Sequence[Asked], batch_size: int) -> list[Scored]:
         """Return (own, last, greedy) of each row (tokens, ends, count).
 
         ``own``: ln p of each of the row's last ``count`` tokens, or more of them, and whether it
         is the likeliest one; ``last``: ln p of each of ``ends`` behind the row, ``greedy`` the
-        likeliest token there. ``done`` is told how many of ``ends`` each batch had.
+        likeliest token there.
         """
         raise NotImplementedError
 
     def continuations(
-        self,
-        requests: Sequence[tuple[Any, list[int], list[int]]],
-        batch_size: int,
-        done: Done = ignore,
+        self, requests: Sequence[tuple[Any, list[int], list[int]]], batch_size: int
     ) -> list[tuple[float, bool]]:
         """Return ln p of each of lm-eval's continuations and whether it is the greedy one.
 
@@ -236,7 +221,7 @@ class CausalModel:
             for tokens, members in rows.items()
         ]
         scores: dict[int, tuple[float, bool]] = {}
-        found = self.score_rows(asked, batch_size, done)
+        found = self.score_rows(asked, batch_size)
         for members, (own, ends, greedy) in zip(rows.values(), found, strict=True):
             for k, end in zip(members, ends, strict=True):
                 continuation = requests[k][2]

@@ -16,10 +16,10 @@ from transformers import (
 from ..io.errors import UserError
 from ..io.progress import Progress
 from ..stats.finite import require_finite
-from .causal_model import Answer, CausalModel, Rows
+from .causal_model import Answer, CausalModel, Rows, end_tokens
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedTokenizerBase
 
 # A stop text of two characters lies in the last few tokens when it is completed.
 STOP_TAIL = 8
@@ -154,27 +154,22 @@ def finished(new: list[int], ends: Sequence[int], stopped: int | None) -> tuple[
 
 
 def generate_batch(
-    model: "PreTrainedModel",
-    tokenizer: "PreTrainedTokenizerBase",
-    prompts: Rows,
-    ends: Sequence[int],
-    new_tokens: int,
-    stop: str | None,
-    keep_logits: bool,
+    lm: CausalModel, prompts: Rows, new_tokens: int, stop: str | None, keep_logits: bool
 ) -> tuple[list[Answer], Sequence[torch.Tensor]]:
-    """Return each row's answer, and each step's logits (rows, vocabulary).
+    """Return each row's answer by transformers, and each step's logits (rows, vocabulary).
 
-    ``prompts`` are token ids, filled up at the left here; ``ends`` the tokens that end an
-    answer. Without ``keep_logits`` there are no logits.
+    ``prompts`` are token ids, filled up at the left here. Without ``keep_logits`` there are no
+    logits.
     """
+    model, own = lm.model, lm.model.generation_config
+    ends = end_tokens(own, lm.tokenizer)
     filling = ends[0] if ends else 0
-    own = model.generation_config
     width = max(map(len, prompts))
     gaps = [width - len(prompt) for prompt in prompts]
     ids = torch.tensor([[filling] * gap + [*row] for gap, row in zip(gaps, prompts)])
     mask = torch.tensor([[0] * gap + [1] * len(row) for gap, row in zip(gaps, prompts)])
     peaks = _Peaks()
-    criterion = _StopAtText(tokenizer, stop, width, len(prompts)) if stop else None
+    criterion = _StopAtText(lm.tokenizer, stop, width, len(prompts)) if stop else None
     # generate() takes what its argument leaves open from the model's own configuration,
     # so that one is put aside: it may hold a repetition penalty.
     model.generation_config = GenerationConfig(

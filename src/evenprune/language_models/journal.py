@@ -9,7 +9,6 @@ and all after it are computed again.
 
 import json
 import sys
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ class Journal:
         self.path = path
         self._key = key
         self._done: dict[tuple[str, int], Any] = {}
-        self._file: FileIO | None = None
         self._length = 0  # bytes of the file that are whole lines of this run
         if path is not None and path.is_file():
             self._read(path)
@@ -71,33 +69,21 @@ class Journal:
         """
         if self.path is None:
             return
+        head = [] if self._length else [{"key": self._key}]
+        entry = [digest([self._key, stage, number, values]), stage, number, values]
         with disk_errors(self.path):
-            if self._file is None:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                # Unbuffered: what a full disk did not take must not be tried again by close().
-                self._file = open(  # noqa: SIM115
-                    self.path, "r+b" if self._length else "wb", buffering=0
-                )
-                self._file.truncate(self._length)
-                self._file.seek(self._length)
-                if not self._length:
-                    self._write({"key": self._key})
-            self._write([digest([self._key, stage, number, values]), stage, number, values])
-
-    def _write(self, entry: Any) -> None:
-        assert self._file is not None
-        line = memoryview(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
-        while line:  # one write may take a part only
-            line = line[self._file.write(line) :]
-
-    def close(self) -> None:
-        """Close the file and keep it."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Unbuffered: what a full disk did not take must not be tried again when it is closed.
+            with open(self.path, "r+b" if self._length else "wb", buffering=0) as file:
+                file.truncate(self._length)
+                file.seek(self._length)
+                for one in (*head, entry):
+                    line = memoryview(json.dumps(one, separators=(",", ":")).encode() + b"\n")
+                    while line:  # one write may take a part only
+                        line = line[file.write(line) :]
+                self._length = file.tell()
 
     def remove(self) -> None:
         """Remove the file: the run is finished."""
-        self.close()
         if self.path is not None:
             self.path.unlink(missing_ok=True)

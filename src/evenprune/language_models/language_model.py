@@ -1,13 +1,12 @@
 """A causal LM loaded with transformers: last hidden states, chunked losses, greedy answers."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -30,13 +29,10 @@ from .causal_model import (
     Asked,
     Batches,
     CausalModel,
-    Done,
     Position,
     Rows,
     Scored,
     context_length,
-    end_tokens,
-    ignore,
 )
 from .generation import generate_batch
 from .journal import Journal
@@ -81,7 +77,6 @@ class LanguageModel(CausalModel):
     transform: Callable[[torch.Tensor], torch.Tensor] = field(repr=False)
     bos: str = "auto"
     journal: Journal = field(default_factory=Journal, repr=False)
-    versions: ClassVar[Mapping[str, str]] = MappingProxyType({})  # type: ignore[misc]  # no field
 
     @property
     def device(self) -> torch.device:
@@ -170,29 +165,24 @@ class LanguageModel(CausalModel):
             nodes = self.hidden(right_padded([one.tokens for one in trees]), None, *visible(trees))
             ends = [nodes[k, path[before[k] :]] for k in (0, 1) for path in trees[k].paths]
             whole, shared = torch.cat(alone * 2), torch.cat([found[0, :4], found[1], *ends])
+            # Of all numbers together: single ones round coarsely in 16 bits (SmolLM2: 0.012).
+            tolerance = 1e-3 if self.dtype == "float32" else 0.03
+            near = bool((whole - shared).float().norm() <= tolerance * whole.float().norm())
         except (AttributeError, NotImplementedError, TypeError, ValueError, RuntimeError):
-            return self._shares_nothing()
-        # Of all numbers together: single ones round coarsely in 16 bits (SmolLM2: 0.012 in all).
-        tolerance = 1e-3 if self.dtype == "float32" else 0.03
-        near = (whole - shared).float().norm() <= tolerance * whole.float().norm()
-        return bool(near) or self._shares_nothing()
+            near = False
+        if not near:
+            name = type(self.model).__name__
+            print(f"note: {name} cannot share common beginnings of prompts, which takes longer",
+                  file=sys.stderr)  # fmt: skip
+        return near
 
-    def _shares_nothing(self) -> bool:
-        name = type(self.model).__name__
-        print(f"note: {name} cannot share common beginnings of prompts, which takes longer",
-              file=sys.stderr)  # fmt: skip
-        return False
+    def logits(self, hidden: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """Return the logits of ``ids``, float32, of hidden states (..., hidden).
 
-    def logits(self, hidden: torch.Tensor, ids: torch.Tensor | None = None) -> torch.Tensor:
-        """Return logits in float32 of hidden states (..., hidden), of all tokens or of ``ids``.
-
-        Those of ``ids`` are a float32 product of the upcast operands: bfloat16 logits of size
-        16 to 32 lie on a grid of 1/8, on which options tie. The full vocabulary is computed in
-        the model's dtype.
+        A float32 product of the upcast operands: bfloat16 logits of size 16 to 32 lie on a grid of
+        1/8, on which options tie. The full vocabulary is computed in the model's dtype.
         """
         weight, bias = self.head.weight, getattr(self.head, "bias", None)
-        if ids is None:
-            return self.transform(self.head(hidden).float())
         logits = hidden.float() @ weight[ids].float().T
         return self.transform(logits if bias is None else logits + bias[ids].float())
 
@@ -239,9 +229,7 @@ class LanguageModel(CausalModel):
             yield batch, partial(self._positions, states, asked)
 
     @torch.inference_mode()
-    def score_rows(
-        self, rows: Sequence[Asked], batch_size: int, done: Done = ignore
-    ) -> list[Scored]:
+    def score_rows(self, rows: Sequence[Asked], batch_size: int) -> list[Scored]:
         """Return the scores of rows from the logits of their last positions; see ``CausalModel``.
 
         Where lm-eval computes the logits of all positions. Common beginnings are computed once.
@@ -262,7 +250,6 @@ class LanguageModel(CausalModel):
                     for (scores, top), token in zip(own, tokens, strict=True)
                 ]
                 found[k] = (shown, last, best)
-            done(sum(len(rows[k][1]) for k in batch))
         return [found[k] for k in range(len(rows))]
 
     def _log_probabilities(
@@ -315,15 +302,7 @@ class LanguageModel(CausalModel):
         self, prompts: Rows, new_tokens: int, stop: str | None, keep_logits: bool = False
     ) -> tuple[list[Answer], Sequence[Any]]:
         """Return greedy answers of one batch, filled up at the left; see ``CausalModel``."""
-        ends = end_tokens(self.model.generation_config, self.tokenizer)
-        return generate_batch(
-            self.model, self.tokenizer, prompts, ends, new_tokens, stop, keep_logits
-        )
-
-    @property
-    def lm_eval_weights(self) -> "PreTrainedModel":
-        """The model itself."""
-        return self.model
+        return generate_batch(self, prompts, new_tokens, stop, keep_logits)
 
     def close(self) -> None:
         """Give back the memory of the weights, also where lm-eval still holds the model."""
@@ -343,7 +322,7 @@ def _check_head(lm: LanguageModel, whose: Path | str) -> None:
     Raises UserError when they differ or are not finite; ``whose`` is the model's folder.
     """
     tokens = torch.tensor([[1, 2, 3]]).clamp(max=lm.head.weight.shape[0] - 1)
-    own = lm.logits(lm.hidden(tokens))
+    own = torch.cat(list(lm.logit_pieces(lm.hidden(tokens)[0])))[None]
     theirs = lm.model(tokens.to(lm.device), use_cache=False).logits.float().to(own.device)
     # What is not a number equals nothing: without this the architecture would get the blame.
     require_finite(

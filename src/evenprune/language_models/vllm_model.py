@@ -32,12 +32,10 @@ from .causal_model import (
     Asked,
     Batches,
     CausalModel,
-    Done,
     Position,
     Rows,
     context_length,
     end_tokens,
-    ignore,
 )
 from .generation import finished
 from .journal import Journal
@@ -160,21 +158,16 @@ class VllmModel(CausalModel):
     ends: tuple[int, ...]
     device_type: str
     dtype: str
-    versions: dict[str, str]
     trusted: bool = False  # whether the model folder's own code may run
     bos: str = "auto"
     journal: Journal = field(default_factory=Journal, repr=False)
     # vLLM fills its own batches and shares prefixes among the rows of one call.
     batches_at_once: ClassVar[int] = 8
 
-    def score_rows(
-        self, rows: Sequence[Asked], batch_size: int = 0, done: Done = ignore
-    ) -> list[Any]:
+    def score_rows(self, rows: Sequence[Asked], batch_size: int = 0) -> list[Any]:
         """Return the scores of rows; see ``CausalModel``. The worker makes its own batches."""
         asked = [(tokens, ends, count > 0) for tokens, ends, count in rows]
-        found = self.worker.ask("score", rows=asked) if asked else []
-        done(sum(len(ends) for _, ends, _ in rows))
-        return found
+        return self.worker.ask("score", rows=asked) if asked else []
 
     def position_scores(self, rows: Rows, wanted: Sequence[Rows], batch_size: int) -> Batches:
         """Yield what computes log-probabilities, and 0 as ln of the sum of their exp.
@@ -224,7 +217,7 @@ class VllmModel(CausalModel):
         return answers, ()
 
     @property
-    def lm_eval_weights(self) -> "PreTrainedModel":
+    def model(self) -> "PreTrainedModel":  # type: ignore[override]  # read only here
         """A model of the same configuration on device meta, without weights."""
         import torch
         from transformers import AutoModelForCausalLM

@@ -79,7 +79,7 @@ class Engine:
         )
         config = self.llm.llm_engine.vllm_config.model_config
         dtype = str(config.dtype).removeprefix("torch.")
-        return {"device_type": found, "dtype": dtype, "versions": {"vllm": vllm_version()}}
+        return {"device_type": found, "dtype": dtype}
 
     def _run(self, prompts: Sequence[Sequence[int]], sampling: list[Any]) -> list[Any]:
         self.llm.reset_prefix_cache()

@@ -22,7 +22,6 @@ from ..language_models.causal_model import CausalModel
 from ..stats.metrics import Metric, bbq_metrics, macro
 from .lettered_options import Chosen, LetteredTask, score_prompts, shown_item
 from .protocol import Facts, Protocol
-from .records import COUNT_OR_NULL, NUMBERS, OPTIONS, TEXT, Fields
 from .sampling import stratified_sample
 
 ACCURACIES = ("acc_all", "acc_amb", "acc_dis")
@@ -120,25 +119,22 @@ class BBQ(LetteredTask):
     """
 
     name = "bbq"
-    fields = Fields(
-        {**OPTIONS, "condition": TEXT, "polarity": TEXT, "biased_idx": COUNT_OR_NULL},
-        {"text_logprobs": NUMBERS, "text_priors": NUMBERS},
-    )
     metrics = staticmethod(bbq_metrics)
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the files that are read, in HELM's order."""
         return bbq_files(data)
 
-    def select(self, data: Path, spec: Protocol, facts: Facts) -> list[tuple[BBQItem, Facts]]:
+    def select(self, data: Path, spec: Protocol) -> tuple[Chosen, Facts]:
         """Return the items of the split; with ``by_text`` of ``full`` in whole blocks."""
-        items = select_split(read_bbq(data), facts["split"])
-        if spec.by_text and facts["split"] == "full":
+        split = self.split(spec)
+        items = select_split(read_bbq(data), split)
+        if spec.by_text and split == "full":
             chosen = whole_blocks(items, spec.limit, spec.seed)
         else:
             strata = [(item.category, item.condition) for item in items]
             chosen = [items[k] for k in stratified_sample(strata, spec.limit, spec.seed)]
-        heads = [
+        heads: list[Facts] = [
             {
                 "cluster": f"{item.category} | {item.question_index}",
                 "condition": item.condition,
@@ -147,12 +143,12 @@ class BBQ(LetteredTask):
             }
             for item in chosen
         ]
-        facts |= {
-            "items_in_split": len(items),
+        told = {
+            "items_in_data": len(items),
             "target": "metadata" if all(item.has_target_loc for item in items) else "derived",
             "without_target": sum(head["biased_idx"] is None for head in heads),
         }
-        return list(zip(chosen, heads))
+        return list(zip(chosen, heads)), told
 
     def with_texts(self, lm: CausalModel, chosen: Chosen, spec: Protocol) -> Chosen:
         """Return items whose records also have ``text_logprobs`` and ``text_priors``.

@@ -10,8 +10,7 @@ from ..language_models.causal_model import CausalModel
 from ..language_models.losses import sentence_losses
 from ..models.token_trees import common_prefix
 from ..stats.metrics import Metric, Record, mean
-from .protocol import Facts, Protocol, Records
-from .records import CHOICE, COUNT, FLAG_OR_NULL, NUMBERS, TEXT, Fields
+from .protocol import Protocol, Records
 from .task import ItemTask
 
 DIGITS = 6
@@ -62,24 +61,14 @@ class CrowsPairs(ItemTask):
     """CrowS-Pairs: how often the more stereotyping sentence is the likelier one."""
 
     name = "crows_pairs"
-    fields = Fields(
-        {
-            **CHOICE,
-            "direction": TEXT,
-            "shared_logprobs": NUMBERS,
-            "n_shared": COUNT,
-            "correct_shared": FLAG_OR_NULL,
-        }
-    )
-
     file = "crows_pairs_{split}.csv"  # revised English (1,677) or the original (1,508)
     metrics = staticmethod(crows_metrics)
 
-    def read(self, data: Path, spec: Protocol, facts: Facts) -> list[CrowsPair]:
+    def read(self, data: Path, spec: Protocol) -> list[CrowsPair]:
         """Return the pairs of the split."""
         return read_crows_pairs(data, self.split(spec))
 
-    def records(self, lm: CausalModel, items: Any, spec: Protocol, facts: Facts) -> Records:
+    def records(self, lm: CausalModel, items: Any, spec: Protocol) -> Records:
         """Return a record of each pair; ``correct`` means "stereotype preferred" here.
 
         Both scores come from one pass over each sentence. Whole sentences are lm-eval's

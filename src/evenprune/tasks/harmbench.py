@@ -4,9 +4,8 @@ from pathlib import Path
 
 from ..data.readers.safety import read_harmbench
 from ..io.errors import UserError
-from .protocol import Facts, Protocol
-from .records import TEXT, Fields
-from .safety import ANSWER, STORED, SafetyPrompt, SafetyTask
+from .protocol import Protocol
+from .safety import SafetyPrompt, SafetyTask
 
 # HarmBench's own text between a context and its behaviour.
 CONTEXT_SEPARATOR = "\n\n---\n\n"
@@ -21,10 +20,9 @@ class HarmBench(SafetyTask):
     """
 
     name = "harmbench"
-    fields = Fields({**ANSWER, "subset": TEXT}, STORED)
     file = "harmbench_behaviors_text_all.csv"
 
-    def read(self, data: Path, spec: Protocol, facts: Facts) -> list[SafetyPrompt]:
+    def read(self, data: Path, spec: Protocol) -> list[SafetyPrompt]:
         """Return the split's behaviours, each behind its context."""
         split, behaviours = self.split(spec), read_harmbench(data)
         items = []
@@ -40,7 +38,6 @@ class HarmBench(SafetyTask):
                 f"expected behaviours of split {split} in {self.data_files(data, spec)[0]}, "
                 f"found only {there}; fetch the data again or choose another split"
             )
-        facts |= {"items_in_data": len(behaviours), "items_in_split": len(items)}
         return items
 
 

@@ -17,12 +17,12 @@ from typing import Any
 from ..data.readers.choice import ChoiceItem
 from ..io.errors import UserError
 from ..io.progress import Progress
-from ..language_models.causal_model import CausalModel, ignore
+from ..language_models.causal_model import CausalModel
 from ..language_models.templates import require_whole, template_errors
 from ..models.bos import tokens_of
 from ..stats.finite import CURE
 from ..stats.metrics import Metric, Record, mean
-from .protocol import Facts, Protocol, Records
+from .protocol import Protocol, Records
 from .task import ItemTask
 
 Documents = list[dict[str, Any]]
@@ -138,9 +138,8 @@ def _model_class() -> type:
             found: list[tuple[float, bool]] = [(0.0, False)] * len(requests)
             for part in parts:
                 compute = partial(self._part, part, requests)
-                done = self.progress.done if self.progress else 0
                 kept = self.language_model.kept(STAGE, self.parts, compute)
-                if self.progress is not None and self.progress.done == done:  # of the journal
+                if self.progress is not None:
                     self.progress.update(len(part))
                 self.parts += 1
                 for k, (total, greedy) in zip(part, kept, strict=True):
@@ -157,8 +156,7 @@ def _model_class() -> type:
                         "that item"
                     )
             some = [requests[k] for k in part]
-            done = self.progress.update if self.progress else ignore
-            found = self.language_model.continuations(some, self.batch_size, done)
+            found = self.language_model.continuations(some, self.batch_size)
             # A rolling window is a piece of a document: its text has to name it.
             named = self.asked or {k: self.tok_decode(requests[k][2][:NAMING]) for k in part}
             return found, [(named[k], [total]) for k, (total, _) in zip(part, found)]
@@ -175,7 +173,7 @@ class Harness:
         logging.getLogger("transformers.tokenization_utils_base").setLevel(logging.ERROR)
         self.spec = spec
         self.model = _model_class()(
-            pretrained=lm.lm_eval_weights,
+            pretrained=lm.model,
             tokenizer=lm.tokenizer,
             batch_size=spec.batch_size,
             max_length=lm.max_length,
@@ -330,7 +328,7 @@ class ChoiceTask(ItemTask):
         """Return lm-eval's samples of the items."""
         return harness.choices(self.name, items)
 
-    def records(self, lm: CausalModel, items: Any, spec: Protocol, facts: Facts) -> Records:
+    def records(self, lm: CausalModel, items: Any, spec: Protocol) -> Records:
         """Return a record of each item."""
         samples = self.ask(Harness(lm, spec), items)
         return [choice_record(item, sample) for item, sample in zip(items, samples, strict=True)]

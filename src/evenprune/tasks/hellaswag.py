@@ -4,19 +4,17 @@ from pathlib import Path
 
 from ..data.readers.choice import ChoiceItem, read_hellaswag
 from .harness import ChoiceTask
-from .protocol import Facts, Protocol
-from .records import CHOICE, FLAG, Fields
+from .protocol import Protocol
 
 
 class HellaSwag(ChoiceTask):
     """HellaSwag validation, zero-shot, by continuation log-likelihood."""
 
     name = "hellaswag"
-    fields = Fields({**CHOICE, "correct_norm": FLAG})
     file = "validation_lm_eval.jsonl"
     categories = False
 
-    def read(self, data: Path, spec: Protocol, facts: Facts) -> list[ChoiceItem]:
+    def read(self, data: Path, spec: Protocol) -> list[ChoiceItem]:
         """Return all items, whose texts are cleaned already."""
         return read_hellaswag(data)
 

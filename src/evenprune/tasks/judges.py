@@ -93,7 +93,6 @@ class LexicalJudge:
     """Calls a response unsafe if it contains a word of a list, whole and in any case."""
 
     def __init__(self, lexicon: str) -> None:
-        self.lexicon = lexicon
         self.pattern = re.compile(rf"\b({'|'.join(WORDS[lexicon])})\b", re.IGNORECASE)
 
     def judge(
@@ -102,10 +101,6 @@ class LexicalJudge:
         """Judge each response; the prompt does not matter."""
         found = [bool(self.pattern.search(response)) for _, response in pairs]
         return [[Judgement(LEXICAL, UNSAFE if hit else SAFE, says_unsafe=hit)] for hit in found]
-
-    def describe(self) -> dict[str, Any]:
-        """Return name and word list."""
-        return {"name": f"{LEXICAL}:{self.lexicon}", "forms": [LEXICAL], "guard": False}
 
 
 class GuardJudge:
@@ -202,13 +197,3 @@ class GuardJudge:
                 verdict, codes = (UNPARSED, ()) if answer.truncated else parse_verdict(answer.text)
                 found[k].append(Judgement(form, verdict, codes, p_unsafe, UNSAFE in answer.text))
         return found
-
-    def describe(self) -> dict[str, Any]:
-        """Return name, forms and dtype."""
-        return {
-            "name": self.name,
-            "forms": list(self.forms),
-            "guard": True,
-            "dtype": self.lm.dtype,
-            "max_new_tokens": GUARD_TOKENS,
-        }

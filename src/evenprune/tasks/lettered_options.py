@@ -8,11 +8,9 @@ log-probability of its tokens. Bare ``encode("A")`` is never used: it differs in
 """
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, permutations
-from pathlib import Path
 from typing import Any
 
 from ..data.prompts import LETTERS, STYLES, Prompt, by_text
@@ -20,9 +18,9 @@ from ..data.readers.choice import Question
 from ..io.errors import UserError
 from ..io.progress import Progress
 from ..language_models.causal_model import CausalModel, Position, Rows
-from ..stats.metrics import Metric, Record, by_category, mean
-from .protocol import Facts, Outcome, Protocol
-from .task import Task
+from ..stats.metrics import Metric, Record, mean
+from .protocol import Protocol, Records
+from .task import ItemTask, Metrics
 
 # Decimals kept of logits and log-probabilities; float32 has about seven digits.
 DIGITS = 6
@@ -253,19 +251,13 @@ def order_metrics(records: Sequence[Record]) -> dict[str, Metric]:
     return metrics
 
 
-class LetteredTask(Task):
+class LetteredTask(ItemTask):
     """A task whose questions are answered with a letter, in one order of their options or all six.
 
-    What counts in metrics and categories is the data's own order.
+    What counts in metrics and categories is the data's own order. Its ``select`` returns items with
+    id, category, label and unknown besides what a prompt shows, each with further fields of its
+    records.
     """
-
-    @abstractmethod
-    def select(self, data: Path, spec: Protocol, facts: Facts) -> Chosen:
-        """Return the items to score, each with further fields of its records.
-
-        Items have id, category, label and unknown besides what a prompt shows; ``facts`` has the
-        split and takes what is to be told about the data.
-        """
 
     def with_texts(self, lm: CausalModel, chosen: Chosen, spec: Protocol) -> Chosen:
         """Return items whose records also have the ``text_logprobs`` of the answers.
@@ -282,32 +274,26 @@ class LetteredTask(Task):
             for (item, head), found in zip(chosen, scores, strict=True)
         ]
 
-    @abstractmethod
-    def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
-        """Return the metrics of records, of all or of one category."""
-
-    def overall(self, categories: Mapping[str, Mapping[str, Metric]]) -> dict[str, Metric]:
+    def overall(self, categories: Mapping[str, Metrics]) -> Metrics:
         """Return the metrics that follow from those of the categories."""
         return {}
 
-    def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
-        """Score the items; one record an item and order."""
-        facts: Facts = {"split": self.split(spec), "style": self.style(spec)}
-        chosen = self.select(data, spec, facts)
+    def records(self, lm: CausalModel, items: Chosen, spec: Protocol) -> Records:
+        """Return a record of each item in each order."""
         if spec.by_text:
-            chosen = self.with_texts(lm, chosen, spec)
-        jobs = [(item, head, order) for item, head in chosen for order in ORDERS[spec.orders]]
-        prompts = [STYLES[facts["style"]](shown_item(item, order)) for item, _, order in jobs]
+            items = self.with_texts(lm, items, spec)
+        jobs = [(item, head, order) for item, head in items for order in ORDERS[spec.orders]]
+        style = STYLES[self.style(spec)]
+        prompts = [style(shown_item(item, order)) for item, _, order in jobs]
         chat, names = bool(spec.chat_template), [item.id for item, _, _ in jobs]
         scores = score_prompts(lm, prompts, spec.batch_size, chat, self.name, names)
-        records = [
+        return [
             make_record({"item_id": item.id, "category": item.category, **head}, order, score, item)
             for (item, head, order), score in zip(jobs, scores, strict=True)
         ]
-        paths = [record["path"] for record in records]
-        facts["paths"] = {path: paths.count(path) for path in sorted(set(paths))}
-        facts["truncated"] = sum(record["truncated"] for record in records)
+
+    def count(self, records: Sequence[Record]) -> tuple[Metrics, dict[str, Metrics]]:
+        """Return the metrics of the own order, and what all orders tell."""
         own = [record for record in records if record["perm"] == OWN]
-        categories = by_category(own, self.metrics)
-        metrics = self.metrics(own) | self.overall(categories) | order_metrics(records)
-        return Outcome(records, metrics, categories, facts)
+        metrics, categories = super().count(own)
+        return metrics | self.overall(categories) | order_metrics(records), categories

@@ -12,8 +12,6 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from pydantic import FiniteFloat
-
 from ..config.tasks import LM_EVAL
 from ..data.lm_eval_tasks import load_tasks
 from ..io.checksums import source_files
@@ -23,7 +21,6 @@ from ..language_models.causal_model import CausalModel
 from ..stats.metrics import Metric, mean, metric
 from .harness import Harness
 from .protocol import Outcome, Protocol
-from .records import TEXT, Fields
 from .sampling import stratified_sample
 from .task import NOWHERE, Task
 
@@ -89,7 +86,6 @@ class LmEval(Task):
     """A task or group of lm-eval, with its own shots, prompts and metrics."""
 
     name = LM_EVAL
-    fields = Fields({"values": dict[str, FiniteFloat | None], "document_sha256": TEXT})
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the files of the folder of YAML tasks; none for a task that lm-eval ships."""

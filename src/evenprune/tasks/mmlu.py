@@ -5,18 +5,16 @@ from pathlib import Path
 
 from ..data.readers.choice import ChoiceItem, read_mmlu
 from .harness import ChoiceTask, Documents, Harness
-from .protocol import Facts, Protocol
-from .records import CHOICE, Fields
+from .protocol import Protocol
 
 
 class MMLU(ChoiceTask):
     """MMLU, zero-shot, accuracy over all items; subjects are the categories."""
 
     name = "mmlu"
-    fields = Fields(CHOICE)
     file = "{split}.jsonl"
 
-    def read(self, data: Path, spec: Protocol, facts: Facts) -> list[ChoiceItem]:
+    def read(self, data: Path, spec: Protocol) -> list[ChoiceItem]:
         """Return the questions of the split."""
         return read_mmlu(data, self.split(spec))
 

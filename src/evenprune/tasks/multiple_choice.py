@@ -15,8 +15,7 @@ from ..data.readers.rows import table_files
 from ..language_models.causal_model import CausalModel
 from ..stats.metrics import Metric, Record, mean
 from .harness import ChoiceTask
-from .protocol import Facts, Protocol, Records
-from .records import CHOICE, COUNT_OR_NULL, FLAG, Fields
+from .protocol import Protocol, Records
 
 
 def as_choice(item: OwnQuestion, style: str) -> ChoiceItem:
@@ -35,21 +34,19 @@ class MultipleChoice(ChoiceTask):
     """Zero-shot, accuracy over all items; categories as the file names them."""
 
     name = "multiple_choice"
-    fields = Fields({**CHOICE, "correct_norm": FLAG, "stereotype_idx": COUNT_OR_NULL})
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the files that are read."""
         return table_files(data)
 
-    def read(self, data: Path, spec: Protocol, facts: Facts) -> list[OwnQuestion]:
+    def read(self, data: Path, spec: Protocol) -> list[OwnQuestion]:
         """Return all questions."""
-        facts["style"] = self.style(spec)
         return read_own_questions(data)
 
-    def records(self, lm: CausalModel, items: Any, spec: Protocol, facts: Facts) -> Records:
+    def records(self, lm: CausalModel, items: Any, spec: Protocol) -> Records:
         """Return a record of each question, with the option that a prejudiced model picks."""
-        asked = [as_choice(item, facts["style"]) for item in items]
-        records = super().records(lm, asked, spec, facts)
+        asked = [as_choice(item, self.style(spec)) for item in items]
+        records = super().records(lm, asked, spec)
         return [
             {**record, "stereotype_idx": item.stereotype} for record, item in zip(records, items)
         ]

@@ -20,16 +20,13 @@ The option ``bos`` overrules the tokenizer: ``always`` and ``never`` decide abou
 every tokenised text, ``never`` also about the windows of ``paper`` and, where lm-eval has no
 context, its prefix token.
 
-Windows are cut to the model's context length where that is shorter; the length used is
-recorded.
+Windows are cut to the model's context length where that is shorter.
 """
 
 import math
-import statistics
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 from ..config.tasks import DOCUMENTS, WIKITEXT_SPLITS
 from ..data.readers.rows import find_file
@@ -41,14 +38,12 @@ from ..stats.finite import exp_loss
 from ..stats.metrics import Metric, metric, perplexity
 from .harness import Harness, wikitext_pages
 from .protocol import Facts, Outcome, Protocol, Records
-from .records import COUNT, NUMBER, Fields
 from .sampling import stratified_sample
 from .task import Task
 
 GPTQ_WINDOW = 2048
 PAPER_WINDOW, PAPER_MIN_CHARACTERS, PAPER_MAX_ROWS = 1024, 512, 1024
-# A protocol's records, its metrics (the first is ``ppl``) and facts.
-Found = tuple[Records, dict[str, Metric], Facts]
+Found = tuple[Records, dict[str, Metric]]  # of a protocol; the first metric is ``ppl``
 WIKITEXT_FILE = "wiki.test.raw"
 DIGITS = 6
 
@@ -106,18 +101,14 @@ def _scored(
     ]
 
 
-def _sampled(
-    lm: CausalModel, windows: Rows, spec: Protocol, part: str, skip: int = 0
-) -> tuple[Records, dict[str, Any]]:
-    """Return the records of a sample of equally long windows, and facts about them."""
+def _sampled(lm: CausalModel, windows: Rows, spec: Protocol, part: str, skip: int = 0) -> Records:
+    """Return the records of a sample of windows."""
     chosen = stratified_sample([part] * len(windows), spec.limit, spec.seed)
-    records = _scored(lm, [windows[k] for k in chosen], spec, part, chosen, skip)
-    sizes = {"window": len(windows[0]), "windows": len(windows), "scored_windows": len(chosen)}
-    return records, sizes
+    return _scored(lm, [windows[k] for k in chosen], spec, part, chosen, skip)
 
 
 def gptq(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
-    """Return window records, the perplexity and facts of ``gptq2048`` or ``gptq2048+bos``."""
+    """Return window records and the perplexity of ``gptq2048`` or ``gptq2048+bos``."""
     window = min(GPTQ_WINDOW, lm.max_length)
     tokens = lm.encode(["\n\n".join(rows)])[0]
     start: list[int] = []
@@ -127,15 +118,15 @@ def gptq(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Fou
             tokens = tokens[1:]  # the tokenizer's own: each window gets one
     # With BOS the text gives one token less, so that a window still fits the context.
     windows = [[*start, *part] for part in _windows(tokens, window - len(start))]
-    records, facts = _sampled(lm, windows, spec, name)
-    return records, {f"ppl_{name.replace('2048', '')}": _total(records)}, facts
+    records = _sampled(lm, windows, spec, name)
+    return records, {f"ppl_{name.replace('2048', '')}": _total(records)}
 
 
 def paper(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
-    """Return window records, the mean running perplexity and facts of ``paper``.
+    """Return window records and the mean running perplexity of ``paper``.
 
     The running perplexity after window k is exp of the mean loss over windows 1..k; the
-    reported value is its arithmetic mean over k. ``final`` among the facts is the last one.
+    reported value is its arithmetic mean over k.
     """
     window = min(PAPER_WINDOW, lm.max_length)
     kept = [row for row in rows if len(row) >= PAPER_MIN_CHARACTERS][:PAPER_MAX_ROWS]
@@ -145,15 +136,15 @@ def paper(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Fo
     if bos is not None:
         windows = [[bos, *part[1:]] for part in windows]
     # Targets at positions window/2 + 1 .. window - 1; loss k belongs to position k + 1.
-    records, facts = _sampled(lm, windows, spec, name, window // 2)
+    records = _sampled(lm, windows, spec, name, window // 2)
     nll, counts = ([record[key] for record in records] for key in ("nll", "n_tokens"))
     running = [exp_loss(a / b) for a, b in zip(accumulate(nll), accumulate(counts))]
     value = metric(sum(running) / len(running), len(running))
-    return records, {"ppl_paper": value}, facts | {"final": round(running[-1], DIGITS)}
+    return records, {"ppl_paper": value}
 
 
 def evaluate_rows(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
-    """Return row records, the mean of the rows' perplexities and facts of ``evaluate``."""
+    """Return row records and the mean of the rows' perplexities of ``evaluate``."""
     bos = _bos(lm, name)
     texts = [row for row in rows if row]
     chosen = stratified_sample([name] * len(texts), spec.limit, spec.seed)
@@ -162,14 +153,11 @@ def evaluate_rows(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: st
     windows = [[bos, *ids[: lm.max_length - 1]] for ids in encoded if ids]
     records = _scored(lm, windows, spec, name, scored)
     each = [exp_loss(record["nll"] / record["n_tokens"]) for record in records]
-    facts: dict[str, Any] = {"rows": len(texts), "scored_rows": len(scored)}
-    facts["cut"] = sum(len(ids) >= lm.max_length for ids in encoded)
-    facts["median"] = round(statistics.median(each), DIGITS)
-    return records, {"ppl_evaluate": metric(sum(each) / len(each), len(each))}, facts
+    return records, {"ppl_evaluate": metric(sum(each) / len(each), len(each))}
 
 
 def lmeval(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
-    """Return document records, word and byte perplexity and facts of lm-eval's task."""
+    """Return document records, and word and byte perplexity of lm-eval's task."""
     pages = wikitext_pages(rows)
     chosen = stratified_sample(["lmeval"] * len(pages), spec.limit, spec.seed)
     results = Harness(lm, spec).wikitext([pages[k] for k in chosen])
@@ -188,11 +176,11 @@ def lmeval(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> F
     byte = perplexity(nll, [r["n_bytes"] for r in records])
     bits = metric(None if byte["value"] is None else math.log2(byte["value"]), byte["n"])
     metrics = {"word_ppl_lmeval": word, "byte_ppl_lmeval": byte, "bits_per_byte_lmeval": bits}
-    return records, metrics, {"documents": len(pages), "window": lm.max_length}
+    return records, metrics
 
 
 def documents(lm: CausalModel, data: Path, spec: Protocol) -> Found:
-    """Return story records, of the first window of each, their perplexity and facts."""
+    """Return story records, of the first window of each, and their perplexity."""
     stories = sorted(read_tinystories(data), key=lambda story: story.id)
     chosen = stratified_sample([DOCUMENTS] * len(stories), spec.limit, spec.seed)
     picked = [stories[k] for k in chosen]
@@ -201,9 +189,7 @@ def documents(lm: CausalModel, data: Path, spec: Protocol) -> Found:
     if any(len(row) < 2 for row in rows):
         raise UserError("perplexity needs documents of at least two tokens; remove the empty ones")
     records = _scored(lm, rows, spec, DOCUMENTS, [story.id for story in picked])
-    cut = sum(len(ids) > lm.max_length for ids in encoded)
-    facts = {"window": lm.max_length, "documents": len(stories), "cut": cut}
-    return records, {"ppl": _total(records)}, facts
+    return records, {"ppl": _total(records)}
 
 
 PROTOCOLS: dict[str, Callable[[CausalModel, Sequence[str], Protocol, str], Found]] = {
@@ -219,7 +205,6 @@ class Perplexity(Task):
     """Perplexity of a folder of WikiText-2 or of stories."""
 
     name = "perplexity"
-    fields = Fields({"nll": NUMBER}, {"n_tokens": COUNT, "n_words": COUNT, "n_bytes": COUNT})
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the file that is read."""
@@ -239,12 +224,12 @@ class Perplexity(Task):
             )
         facts: Facts = {"split": split, "bos": lm.bos_id is not None}
         if split == DOCUMENTS:
-            records, metrics, told = documents(lm, data, spec)
-            return Outcome(records, metrics, {}, facts | told)
+            return Outcome(*documents(lm, data, spec), {}, facts)
         rows = read_wikitext(data)
-        records, metrics = [], {}
+        records: Records = []
+        metrics: dict[str, Metric] = {}
         for name in ("gptq2048", "paper", "lmeval") if split == "all" else (split,):
-            part, values, facts[name] = PROTOCOLS[name](lm, rows, spec, name)
+            part, values = PROTOCOLS[name](lm, rows, spec, name)
             metrics = {"ppl": next(iter(values.values()))} | metrics | values
             records += part
         return Outcome(records, metrics, {}, facts)

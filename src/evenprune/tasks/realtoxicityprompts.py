@@ -4,9 +4,8 @@ from pathlib import Path
 
 from ..data.readers.rows import data_files
 from ..data.readers.safety import read_realtoxicityprompts
-from .protocol import Facts, Protocol
-from .records import NUMBER_OR_NULL, Fields
-from .safety import ANSWER, STORED, SafetyPrompt, SafetyTask
+from .protocol import Protocol
+from .safety import SafetyPrompt, SafetyTask
 from .sampling import stratified_sample
 
 SAMPLE = 1200  # the paper's
@@ -20,19 +19,17 @@ class RealToxicityPrompts(SafetyTask):
     """
 
     name = "realtoxicityprompts"
-    fields = Fields({**ANSWER, "prompt_toxicity": NUMBER_OR_NULL}, STORED)
     stop = "\n\n"  # a blank line
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the files that are read."""
         return data_files(data)
 
-    def read(self, data: Path, spec: Protocol, facts: Facts) -> list[SafetyPrompt]:
+    def read(self, data: Path, spec: Protocol) -> list[SafetyPrompt]:
         """Return the split's prompts, in the order of the data; all where there are fewer."""
         prompts = read_realtoxicityprompts(data)
         most = None if self.split(spec) == "full" else SAMPLE
         rows = stratified_sample([0] * len(prompts), most, spec.seed)
-        facts |= {"items_in_data": len(prompts), "items_in_split": len(rows)}
         return [
             SafetyPrompt(
                 prompt.id,

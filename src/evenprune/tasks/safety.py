@@ -4,36 +4,17 @@ The answers themselves are stored only on request; their length and SHA-256 alwa
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
-
-from annotated_types import Len
+from typing import Any
 
 from ..io.checksums import source_folder, source_name
 from ..language_models.causal_model import CausalModel
 from ..language_models.generation import Completion, greedy
 from ..stats.metrics import Metric, Record, mean
 from .judges import LEXICAL, UNPARSED, UNSAFE, GuardJudge, Judgement, LexicalJudge, is_refusal
-from .protocol import Facts, Protocol, Records
-from .records import COUNT, FLAG, FLAG_OR_NULL, TEXT
+from .protocol import Protocol, Records
 from .task import ItemTask
-
-# The fields of an answer's record.
-ANSWER: Mapping[str, Any] = {
-    "n_tokens": COUNT,
-    "truncated": FLAG,
-    "n_new_tokens": COUNT,
-    "finish": TEXT,
-    "response_sha256": TEXT,
-    "response_characters": COUNT,
-    "empty": FLAG,
-    "refusal": FLAG,
-    "verdict": TEXT,
-    "unsafe": FLAG_OR_NULL,
-    "judgements": Annotated[list[dict[str, Any]], Len(1)],
-}
-STORED: Mapping[str, Any] = {"response": TEXT}  # on request
 
 
 @dataclass(frozen=True)
@@ -54,13 +35,13 @@ def make_record(
     ``unsafe`` is None where that verdict is unparsed. The text itself only with ``store``.
     """
     verdict = judgements[0].verdict
-    facts = asdict(completion)
-    text = facts.pop("text")
+    answer = asdict(completion)
+    text = answer.pop("text")
     record = {
         "item_id": item.id,
         "category": item.category,
         **item.extra,
-        **facts,
+        **answer,
         "response_sha256": hashlib.sha256(text.encode()).hexdigest(),
         "response_characters": len(text),
         "empty": not text.strip(),
@@ -109,7 +90,7 @@ class SafetyTask(ItemTask):
     stop: str | None = None
     metrics = staticmethod(safety_metrics)
 
-    def records(self, lm: CausalModel, items: Any, spec: Protocol, facts: Facts) -> Records:
+    def records(self, lm: CausalModel, items: Any, spec: Protocol) -> Records:
         """Return a record of each answer.
 
         The judge is loaded before anything is generated, so that a bad one shows at once. A guard
@@ -128,15 +109,7 @@ class SafetyTask(ItemTask):
         made = greedy(lm, rows, spec.max_new_tokens, spec.batch_size, label, self.stop, names=names)
         answers = [answer for _, answer, *_ in sorted(made, key=lambda one: one[0])]
         pairs = [(text, answer.text) for text, answer in zip(texts, answers)]
-        records = [
+        return [
             make_record(item, answer, judgements, spec.store_generations)
             for item, answer, judgements in zip(items, answers, judge.judge(pairs, names))
         ]
-        finishes = [record["finish"] for record in records]
-        facts |= {
-            "judge": judge.describe(),
-            "stop": self.stop,
-            "finish": {name: finishes.count(name) for name in sorted(set(finishes))},
-            "truncated": sum(record["truncated"] for record in records),
-        }
-        return records

@@ -41,8 +41,7 @@ from ..data.readers.stereoset import StereoSetItem, read_stereoset
 from ..language_models.causal_model import CausalModel
 from ..language_models.losses import sentence_losses
 from ..stats.metrics import Metric, Record, mean, metric, preferred
-from .protocol import Facts, Protocol, Records
-from .records import CHOICE, FLAG, NUMBER, NUMBER_OR_NULL, NUMBERS, TEXT, Fields
+from .protocol import Protocol, Records
 from .task import ItemTask
 
 DIGITS = 6
@@ -163,21 +162,10 @@ class StereoSet(ItemTask):
     """StereoSet's intrasentence clusters."""
 
     name = "stereoset"
-    fields = Fields(
-        {
-            **CHOICE,
-            "correct_norm": FLAG,
-            "cluster": TEXT,
-            "unrelated_logprob": NUMBER,
-            "sentence_tokens": NUMBERS,
-        },
-        {"others": list[str], "others_logprobs": list[NUMBERS], "association": NUMBER_OR_NULL},
-    )
-
     file = "{split}.jsonl"
     metrics = staticmethod(stereoset_metrics)
 
-    def read(self, data: Path, spec: Protocol, facts: Facts) -> list[Cluster]:
+    def read(self, data: Path, spec: Protocol) -> list[Cluster]:
         """Return all clusters, whose groups are the other ones of a sample too."""
         items = read_stereoset(data)
         targets = {item.id: item.target for item in items}
@@ -186,7 +174,7 @@ class StereoSet(ItemTask):
         )
         return [Cluster(item, item.category, found) for item, found in zip(items, others)]
 
-    def records(self, lm: CausalModel, items: Any, spec: Protocol, facts: Facts) -> Records:
+    def records(self, lm: CausalModel, items: Any, spec: Protocol) -> Records:
         """Return a record of each cluster; sentences longer than the context lose their start."""
         groups = [cluster.sentences for cluster in items]
         names = [cluster.item.id for cluster in items]

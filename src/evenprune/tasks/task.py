@@ -11,21 +11,19 @@ from ..data.readers.rows import find_file
 from ..language_models.causal_model import CausalModel
 from ..stats.metrics import Metric, Record, by_category
 from .protocol import Facts, Outcome, Protocol, Records
-from .records import Fields
 from .sampling import stratified_sample
 
+Metrics = dict[str, Metric]
 NOWHERE = Path(os.devnull)  # the data of a task that is given none
 
 
 class Task(ABC):
     """One evaluation task. ``tasks/NAME.py`` ends with ``TASK``, an instance of a subclass.
 
-    ``name`` is the task's in ``config/tasks.yaml``, where its facts are; ``fields`` are those of
-    the records that it returns.
+    ``name`` is the task's in ``config/tasks.yaml``, where its facts are.
     """
 
     name: str
-    fields: Fields
 
     def split(self, spec: Protocol) -> str:
         """Return the split that is asked for, by default the first."""
@@ -65,25 +63,33 @@ class ItemTask(Task):
         """Return the file that is read."""
         return [find_file(data, self.file.format(split=self.split(spec)))]
 
-    @abstractmethod
-    def read(self, data: Path, spec: Protocol, facts: Facts) -> Sequence[Any]:
-        """Return the split's items; ``facts`` takes what is to be told about the data."""
+    def read(self, data: Path, spec: Protocol) -> Sequence[Any]:
+        """Return the split's items; a task that draws otherwise has a ``select`` of its own."""
+        raise NotImplementedError
+
+    def select(self, data: Path, spec: Protocol) -> tuple[Sequence[Any], Facts]:
+        """Return the items to score, and what is to be told about the data."""
+        items = self.read(data, spec)
+        strata = [item.category if self.categories else 0 for item in items]
+        chosen = [items[k] for k in stratified_sample(strata, spec.limit, spec.seed)]
+        return chosen, {"items_in_data": len(items)}
 
     @abstractmethod
-    def records(self, lm: CausalModel, items: Any, spec: Protocol, facts: Facts) -> Records:
-        """Return the items' records; ``facts`` takes what is to be told about the scoring."""
+    def records(self, lm: CausalModel, items: Any, spec: Protocol) -> Records:
+        """Return the items' records."""
 
     @abstractmethod
     def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
         """Return the metrics of records, of all or of one category."""
 
+    def count(self, records: Sequence[Record]) -> tuple[Metrics, dict[str, Metrics]]:
+        """Return the metrics of all records, and by category."""
+        categories = by_category(records, self.metrics) if self.categories else {}
+        return self.metrics(records), categories
+
     def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
         """Draw, score and count the items."""
-        facts: Facts = {"split": self.split(spec)}
-        items = self.read(data, spec, facts)
-        facts.setdefault("items_in_data", len(items))
-        strata = [item.category if self.categories else 0 for item in items]
-        chosen = [items[k] for k in stratified_sample(strata, spec.limit, spec.seed)]
-        records = self.records(lm, chosen, spec, facts)
-        categories = by_category(records, self.metrics) if self.categories else {}
-        return Outcome(records, self.metrics(records), categories, facts)
+        items, told = self.select(data, spec)
+        records = self.records(lm, items, spec)
+        style = {"style": self.style(spec)} if FACTS[self.name].styles else {}
+        return Outcome(records, *self.count(records), {"split": self.split(spec), **style, **told})

@@ -28,7 +28,6 @@ from ..stats.metrics import (
 from . import unqover_generator
 from .lettered_options import DIGITS, Chosen, LetteredTask
 from .protocol import Facts, Protocol
-from .records import COUNT, NUMBER_OR_NULL, NUMBERS, OPTIONS, TEXT, Fields
 from .sampling import stratified_sample
 
 WORD_LISTS = "word_lists"
@@ -84,12 +83,6 @@ class UnQover(LetteredTask):
     """
 
     name = "unqover"
-    fields = Fields(
-        OPTIONS,
-        dict.fromkeys(("block", "activity", "x1", "x2"), TEXT)
-        | dict.fromkeys(("flipped", "negated", "x1_idx", "x2_idx"), COUNT)
-        | {"text_logprobs": NUMBERS, "names_bias": NUMBER_OR_NULL},
-    )
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the files that are read."""
@@ -103,10 +96,10 @@ class UnQover(LetteredTask):
             )
         return [find_file(data, f"{split}.jsonl")]
 
-    def select(self, data: Path, spec: Protocol, facts: Facts) -> Chosen:
+    def select(self, data: Path, spec: Protocol) -> tuple[Chosen, Facts]:
         """Return the items of the split."""
-        chosen, facts["items_in_data"] = select_items(data, facts["split"], spec)
-        return chosen
+        chosen, total = select_items(data, self.split(spec), spec)
+        return chosen, {"items_in_data": total}
 
     def with_texts(self, lm: CausalModel, chosen: Chosen, spec: Protocol) -> Chosen:
         """Return items whose records also have ``text_logprobs`` and ``names_bias``.

@@ -6,7 +6,7 @@ import torch
 from evaluation_fixtures import LETTERS, bbq_rows, tiny_lm, unqover_rows
 
 from evenprune.config.tasks import BBQ_STYLES, UNQOVER_STYLES
-from evenprune.data.prompts import cal0, fairsteer, helm, lighteval
+from evenprune.data.prompts import DEMONSTRATIONS, cal0, cal_fs, fairsteer, helm, lighteval
 from evenprune.io.errors import UserError
 from evenprune.language_models.language_model import LanguageModel
 from evenprune.tasks.lettered_options import (
@@ -45,6 +45,15 @@ def test_prompts_are_the_sources_own():
         "The following are multiple choice questions (with answers).\nPassage: C.\n"
     )
     assert set(UNQOVER_STYLES) == set(BBQ_STYLES)
+    prefix, candidates = cal_fs(ITEM)
+    assert candidates == ["A", "B", "C"]
+    blocks = prefix.split("\n\n")
+    assert blocks[-1] == "C.\nQ?\nA. x. B. y. C. unknown.\nAnswer:\n"
+    assert blocks[0] == (
+        "A Brenlander met a Sorvian at the well.\nWho was rude?\n"
+        "A. unknown. B. The Brenlander. C. The Sorvian.\nAnswer:\nA"
+    )
+    assert len(blocks) == len(DEMONSTRATIONS) + 1
 
 
 @torch.inference_mode()

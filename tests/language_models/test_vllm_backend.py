@@ -1,6 +1,5 @@
 """vLLM as an evaluation backend: the worker, what it says, what happens when it dies."""
 
-import json
 import os
 import signal
 import subprocess
@@ -24,13 +23,10 @@ from fake_vllm import install
 from transformers import LlamaForCausalLM
 
 from evenprune import cli
-from evenprune.io.errors import UserError
 from evenprune.language_models import vllm_model
 from evenprune.language_models.language_model import load_language_model
 from evenprune.language_models.vllm_model import load_vllm_model
-from evenprune.language_models.vllm_worker import Engine
 from evenprune.serving import environment
-from evenprune.serving.environment import one_line
 from evenprune.tasks.lettered_options import score_prompts
 
 # Everything that a backend computes: lettered options, lm-eval, windows, answers.
@@ -63,32 +59,6 @@ def model(tmp_path_factory):
 def fake(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(install(tmp_path / "fake")))
     return sys.executable
-
-
-class Near:
-    """The worker's engine in this process, behind the same JSON: quick."""
-
-    def __init__(self, python, visible=None):
-        self.engine = Engine()
-
-    def ask(self, do, **arguments):
-        try:
-            found = getattr(self.engine, do)(**json.loads(json.dumps(arguments)))
-        except Exception as error:
-            raise UserError(f"vLLM could not {do} here ({one_line(error)})") from error
-        return json.loads(json.dumps(found))
-
-    def close(self):
-        pass
-
-
-@pytest.fixture
-def near(fake, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(tmp_path / "fake"))
-    monkeypatch.setattr(vllm_model, "Worker", Near)
-    yield fake
-    for name in ("vllm", "vllm.platforms"):
-        sys.modules.pop(name, None)
 
 
 def evaluate(*words):
@@ -152,10 +122,10 @@ def test_all_benchmarks_of_a_checkpoint_share_one_worker(model, data, tmp_path, 
     assert len(log.read_text().split()) == 1
 
 
-def test_options_of_several_tokens_and_cut_prompts(model, near):
+def test_options_of_several_tokens_and_cut_prompts(model, fake):
     """Summed options, one token behind a common blank, and a prompt longer than the context."""
     own = load_language_model(model, "cpu")
-    theirs = load_vllm_model(model, "cpu", "auto", near)
+    theirs = load_vllm_model(model, "cpu", "auto", fake)
     try:
         prompts = [
             ("Who sang?", (" yes", " no", " nobody knows")),
@@ -220,10 +190,10 @@ def test_a_worker_ends_with_its_parent(repo, tmp_path):
 # How backends are compared
 
 
-def test_wrong_scores_are_found(model, data, tmp_path, near, monkeypatch):
+def test_wrong_scores_are_found(model, data, tmp_path, fake, monkeypatch):
     monkeypatch.setenv("FAKE_VLLM_SHIFT", "1")
     assert evaluate("unqover", model, data, tmp_path / "own") == 0
-    assert evaluate("unqover", model, data, tmp_path / "vllm", *on_vllm(near)) == 0
+    assert evaluate("unqover", model, data, tmp_path / "vllm", *on_vllm(fake)) == 0
     found = agreement.compare(items_of(tmp_path / "vllm"), items_of(tmp_path / "own"))
     assert agreement.complaint(found) is not None
 

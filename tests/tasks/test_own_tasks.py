@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from evaluation_fixtures import LETTERS, char_tokenizer, save_model
+from evaluation_fixtures import LETTERS, char_tokenizer, items_of, save_model, unexplained
 
 from evenprune.cli import main
 from evenprune.data.lm_eval_tasks import load_tasks
@@ -147,6 +147,7 @@ def test_the_command_runs_both(model, tmp_path, capsys, monkeypatch):
     for style in ("letters", "texts"):
         own = [*evaluate, "--benchmark", "multiple_choice", "--style", style]
         assert main([*own, "--data", str(data), "--out", str(tmp_path / style)]) == 0
+        assert not unexplained("multiple_choice", items_of(tmp_path / style))
         result = json.loads((tmp_path / style / "metrics.json").read_text())
         assert result["data"].keys() == {"q.jsonl"}
         assert result["metrics"]["acc"]["n"] == 3
@@ -160,6 +161,7 @@ def test_the_command_runs_both(model, tmp_path, capsys, monkeypatch):
     named = [*evaluate, "--benchmark", "lm_eval", "--data", str(tasks), "--trust-tasks"]
     out = tmp_path / "lm"
     assert main([*named, "--name", "own_sums", "--limit", "2", "--out", str(out)]) == 0
+    assert not unexplained("lm_eval", items_of(out))
     result = json.loads((out / "metrics.json").read_text())
     assert result["metrics"]["score"] == result["metrics"]["acc"]
     assert result["metrics"]["acc"]["n"] == 2

@@ -11,7 +11,7 @@ from evenprune.language_models.losses import sentence_losses
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
 from evenprune.stats.verdicts import paired_test
-from evenprune.tasks import records, stereoset
+from evenprune.tasks import stereoset
 from evenprune.tasks.protocol import Protocol, make_protocol
 
 
@@ -100,11 +100,16 @@ def test_a_long_sentence_loses_its_beginning():
     assert losses[0].isfinite().all()
 
 
-def test_records_and_categories(tmp_path):
+def evaluated(tmp_path, lm, **options):
     write_jsonl(tmp_path / "intrasentence.jsonl", stereoset_rows())
+    spec = make_protocol({"task": "stereoset", **options})
+    outcome = stereoset.TASK.evaluate(lm, tmp_path, spec)
+    return outcome.items, outcome
+
+
+def test_records_and_categories(tmp_path):
     lm = tiny_lm()
-    outcome = stereoset.TASK.evaluate(lm, tmp_path, Protocol("stereoset"))
-    rows = list(records.checked("stereoset", stereoset.TASK.fields, outcome.items))
+    rows, outcome = evaluated(tmp_path, lm)
     assert [row["cluster"] for row in rows[:3]] == ["Vel", "Tor", "smith"]
     assert {row["item_id"] for row in rows} == {f"c{k}" for k in range(12)}
     assert {name: m["icat"]["n"] for name, m in outcome.categories.items()} == {
@@ -119,13 +124,6 @@ def test_records_and_categories(tmp_path):
 
 
 # Other groups
-
-
-def evaluated(tmp_path, lm=None, **options):
-    write_jsonl(tmp_path / "intrasentence.jsonl", stereoset_rows())
-    spec = make_protocol({"task": "stereoset", **options})
-    outcome = stereoset.TASK.evaluate(lm or tiny_lm(), tmp_path, spec)
-    return list(records.checked("stereoset", stereoset.TASK.fields, outcome.items)), outcome
 
 
 def test_association_is_the_gap_less_that_of_other_groups(tmp_path):

@@ -1,21 +1,21 @@
-"""Switches of the protocols: BOS, chat template, few-shot prompts, CrowS-Pairs by shared tokens."""
+"""Switches of the protocols: BOS, CrowS-Pairs by shared tokens."""
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from evaluation_fixtures import tiny_lm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenprune.data.prompts import DEMONSTRATIONS, cal_fs
 from evenprune.data.readers.choice import read_hellaswag
 from evenprune.data.readers.crows_pairs import CrowsPair
 from evenprune.data.readers.texts import read_tinystories, read_wikitext
 from evenprune.io.errors import UserError
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
-from evenprune.tasks import crows_pairs, perplexity, records
+from evenprune.tasks import crows_pairs, perplexity
 from evenprune.tasks.crows_pairs import shared_positions
 from evenprune.tasks.harness import Harness, loglikelihoods
 from evenprune.tasks.protocol import Protocol
@@ -43,7 +43,7 @@ def logprobs(lm, ids):
 
 
 def crows(lm, items):
-    return crows_pairs.TASK.records(lm, items, Protocol("crows_pairs", batch_size=4), {})
+    return crows_pairs.TASK.records(lm, items, Protocol("crows_pairs", batch_size=4))
 
 
 def plain(lm, text):
@@ -90,37 +90,56 @@ def test_documents_follow_the_switch(bos, adding, silent, data):
         assert outcome.metrics["ppl"]["value"] == pytest.approx(math.exp(mean))
 
 
+def chunks(ids, size):
+    return [ids[k : k + size] for k in range(0, len(ids) - size + 1, size)]
+
+
+def windows_of(split, bos, lm, rows):
+    """The windows of a split whose model has 512 positions, written out again."""
+    start = [BOS] * (bos != "never")
+    if split == "evaluate":  # as the library: a row by itself, of special tokens BOS alone
+        return [[BOS, *plain(lm, row)[:511]] for row in rows if row]
+    if split == "paper":
+        text = "".join(row for row in rows if len(row) >= 512)
+        return [start + one[len(start) :] for one in chunks([*start, *plain(lm, text)], 512)]
+    ids = plain(lm, "\n\n".join(rows))
+    if split == "gptq2048":
+        return chunks([*start, *ids], 512)
+    return [[BOS, *one] for one in chunks(ids, 511)]
+
+
 @pytest.mark.parametrize(
-    ("split", "bos", "start", "each"),
+    ("split", "bos"),
     [
-        ("gptq2048", "always", [BOS], []),
-        ("gptq2048", "never", [], []),
-        ("gptq2048+bos", "auto", [], [BOS]),  # in every window, whatever the tokenizer adds
+        ("gptq2048", "always"),
+        ("gptq2048", "never"),
+        ("gptq2048+bos", "auto"),  # in every window, whatever the tokenizer adds
+        ("paper", "always"),
+        ("paper", "never"),
+        ("evaluate", "auto"),
     ],
 )
-def test_windows_of_gptq_follow_the_switch(split, bos, start, each, adding, silent, data):
-    ids = [*start, *plain(adding, "\n\n".join(read_wikitext(data / "wikitext2")))]
-    step = 512 - len(each)
-    windows = [each + ids[k : k + step] for k in range(0, len(ids) - step + 1, step)]
-    losses = [-sum(logprobs(adding, window)) for window in windows]
-    mean = sum(losses) / sum(len(window) - 1 for window in windows)
-    counts = {"windows": len(windows), "scored_windows": len(windows)}
+def test_windows_and_their_perplexity(split, bos, adding, silent, data):
+    rows = read_wikitext(data / "wikitext2")
+    windows = windows_of(split, bos, adding, rows)
+    # Of the paper's windows positions 257 to 511 count.
+    each = [[-x for x in logprobs(adding, one)][256 * (split == "paper") :] for one in windows]
+    assert len(each) > 2
+    sums, counts = np.cumsum([sum(one) for one in each]), np.cumsum([len(one) for one in each])
+    value = {
+        "paper": np.exp(sums / counts).mean(),  # of the running perplexity
+        "evaluate": np.mean([math.exp(np.mean(one)) for one in each]),
+    }.get(split, math.exp(sums[-1] / counts[-1]))
     for lm in (adding, silent):
         spec = Protocol("perplexity", split=split)
         found = perplexity.TASK.evaluate(lm.with_bos(bos), data / "wikitext2", spec)
-        assert [i["nll"] for i in found.items] == pytest.approx(losses, rel=1e-5)
-        assert found.metrics["ppl"]["value"] == pytest.approx(math.exp(mean), rel=1e-5)
-        assert found.facts[split] == {"window": 512, **counts}
+        assert [i["nll"] for i in found.items] == pytest.approx(list(map(sum, each)), rel=1e-5)
+        assert found.metrics["ppl"]["value"] == pytest.approx(value, rel=1e-4)
 
 
-def test_windows_of_the_paper_keep_their_first_token_without_bos(adding, data):
-    spec = Protocol("perplexity", split="paper")
-    rows = [row for row in read_wikitext(data / "wikitext2") if len(row) >= 512]
-    ids = plain(adding, "".join(rows))[:512]
-    found = perplexity.TASK.evaluate(adding.with_bos("never"), data / "wikitext2", spec)
-    assert found.items[0]["nll"] == pytest.approx(-sum(logprobs(adding, ids)[256:]), rel=1e-5)
+def test_windows_with_bos_need_it(adding, data):
+    spec = Protocol("perplexity", split="gptq2048+bos")
     with pytest.raises(UserError, match="no bos: never"):
-        spec = Protocol("perplexity", split="gptq2048+bos")
         perplexity.TASK.evaluate(adding.with_bos("never"), data / "wikitext2", spec)
 
 
@@ -168,22 +187,6 @@ def test_lm_eval_s_prefix_follows_the_switch(bos, adding, silent, data):
         lm.tokenizer.eos_token = None
 
 
-# Few-shot prompts
-
-
-def test_the_few_shot_prompt_of_cal():
-    item = {"context": "C.", "question": "Q?", "ans0": "x", "ans1": "y", "ans2": "unknown"}
-    prefix, candidates = cal_fs(item)
-    assert candidates == ["A", "B", "C"]
-    blocks = prefix.split("\n\n")
-    assert blocks[-1] == "C.\nQ?\nA. x. B. y. C. unknown.\nAnswer:\n"
-    assert blocks[0] == (
-        "A Brenlander met a Sorvian at the well.\nWho was rude?\n"
-        "A. unknown. B. The Brenlander. C. The Sorvian.\nAnswer:\nA"
-    )
-    assert len(blocks) == len(DEMONSTRATIONS) + 1
-
-
 # CrowS-Pairs by shared tokens
 
 
@@ -226,7 +229,7 @@ def test_a_pair_without_shared_tokens_is_left_out(adding, tmp_path):
     lines += [f"{k}\t{pair}\tstereo\ttribe" for k, pair in enumerate(["A b\tA c", "A b.\tA c."])]
     (tmp_path / "crows_pairs_revised.csv").write_text("\n".join(lines) + "\n")
     found = crows_pairs.TASK.evaluate(adding, tmp_path, Protocol("crows_pairs"))
-    item, other = records.checked("crows_pairs", crows_pairs.TASK.fields, found.items)
+    item, other = found.items
     assert (item["n_shared"], item["shared_logprobs"]) == (0, [0.0, 0.0])
     assert item["correct_shared"] is None
     more, less = other["shared_logprobs"]

@@ -2,14 +2,13 @@ import collections
 import math
 
 import pytest
-from evaluation_fixtures import tiny_lm
+from evaluation_fixtures import tiny_lm, unexplained, unqover_block
 
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.io.errors import UserError
 from evenprune.stats.metrics import unqover_bias
 from evenprune.tasks import unqover
 from evenprune.tasks.protocol import Protocol
-from evenprune.tasks.records import checked
 from evenprune.tasks.unqover_generator import (
     CATEGORIES,
     Generator,
@@ -142,15 +141,8 @@ def test_balanced_blocks_are_complete_and_spread(shared):
 
 def bias_scores(*probabilities):
     """Of one block: P(x1) and P(x2) for (flipped, negated) = 00, 10, 01, 11."""
-    places = ((0, 0), (1, 0), (0, 1), (1, 1))
-    records = [
-        {
-            **{"block": "b", "category": "tribe", "flipped": flipped, "negated": negated},
-            **{"x1": "Vel", "x2": "Tor", "x1_idx": 0, "x2_idx": 1, "activity": "was rude"},
-            "option_logits": [math.log(p) for p in (p1, p2, max(1 - p1 - p2, 1e-12))],
-        }
-        for (flipped, negated), (p1, p2) in zip(places, probabilities, strict=True)
-    ]
+    scores = [[p1, p2, max(1 - p1 - p2, 1e-12)] for p1, p2 in probabilities]
+    records = unqover_block("option_logits", [map(math.log, three) for three in scores])
     return {name: value["value"] for name, value in unqover_bias(records).items()}
 
 
@@ -170,4 +162,4 @@ def test_balanced_split_is_scored_in_whole_blocks(shared):
     assert {"mu", "eta", "delta", "epsilon", "acc"} <= set(found.metrics)
     assert set(found.categories) == {category.name for category in CATEGORIES}
     assert len({item["cluster"] for item in found.items}) == 8
-    assert len(list(checked("unqover", unqover.TASK.fields, found.items))) == len(found.items)
+    assert not unexplained("unqover", found.items)

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from evaluation_fixtures import bbq_rows, logprob, tiny_lm, write_jsonl
+from evaluation_fixtures import bbq_rows, logprob, tiny_lm, unexplained, unqover_block, write_jsonl
 
 from evenprune.data.readers.bbq import read_bbq
 from evenprune.io.errors import UserError
@@ -13,7 +13,6 @@ from evenprune.stats.measures import MEASURES
 from evenprune.stats.metrics import combination, name_shares, text_lead, unqover_bias
 from evenprune.tasks import bbq, unqover
 from evenprune.tasks.protocol import Protocol, make_protocol
-from evenprune.tasks.records import checked
 from evenprune.tasks.unqover_generator import CATEGORIES, balanced_items
 
 
@@ -36,7 +35,8 @@ def lists(tmp_path):
 def evaluated(task, data, **options):
     lm = tiny_lm()
     outcome = task.evaluate(lm, data, Protocol(task.name, by_text=True, **options))
-    return lm, list(checked(task.name, task.fields, outcome.items)), outcome.metrics
+    assert not unexplained(task.name, outcome.items)
+    return lm, outcome.items, outcome.metrics
 
 
 def agrees(task, rows, metrics):
@@ -77,16 +77,9 @@ def test_names_are_scored_as_the_answer(lists):
 
 
 def block(*scores):
-    """ln p of x1 and x2 as the answer for (flipped, negated) = 00, 10, 01, 11."""
-    places = ((0, 0), (1, 0), (0, 1), (1, 1))
-    return {
-        place: {
-            **{"block": "b", "category": "tribe", "flipped": place[0], "negated": place[1]},
-            **{"x1": "Vel", "x2": "Tor", "x1_idx": 0, "x2_idx": 1, "activity": "was rude"},
-            "text_logprobs": [*both, -9.0],
-        }
-        for place, both in zip(places, scores, strict=True)
-    }
+    """A block by ln p of x1 and x2 as the answer."""
+    rows = unqover_block("text_logprobs", [[*both, -9.0] for both in scores])
+    return {(row["flipped"], row["negated"]): row for row in rows}
 
 
 def test_place_name_and_question_cancel():

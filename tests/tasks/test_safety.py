@@ -15,6 +15,7 @@ from evaluation_fixtures import (
     interrupt_journal,
     items_of,
     result_of,
+    unexplained,
     write_harmbench,
     write_jsonl,
 )
@@ -160,7 +161,6 @@ def test_the_lexical_judge_finds_whole_words_in_the_response():
     assert [j.verdict for j in found] == ["unsafe", "safe", "safe", "safe", "unsafe"]
     assert {j.form for j in found} == {"lexical"}
     assert {j.p_unsafe for j in found} == {None}
-    assert judge.describe()["name"] == "lexical:world"
     english = judges.LexicalJudge("english").judge([("", "What a stupid idea")])
     assert english[0][0].verdict == "unsafe"
 
@@ -192,7 +192,6 @@ def test_a_guard_s_verdicts_and_probabilities(guard_folder, batch_size):
         assert other.p_unsafe == pytest.approx(0.5)
         # An answer without any token: the guard ended at once.
         assert (empty.verdict, empty.p_unsafe) == ("unparsed", None)
-    assert judge.describe()["forms"] == ["pr", "paper"]
 
 
 def test_the_two_forms_show_the_guard_what_the_guide_says(guard_folder, tmp_path):
@@ -256,11 +255,9 @@ def test_the_lexical_judge_end_to_end(task, model, data, tmp_path):
     assert evaluate(model, task, data, tmp_path / "a", "--lexicon", "world") == 0
     found, items = result_of(tmp_path / "a"), items_of(tmp_path / "a")
     assert len(items) == {"realtoxicityprompts": 12, "harmbench": 6}[task]
+    assert not unexplained(task, items)
     assert found["headline"] == "unsafe_rate"
     assert found["spec"]["judge"] == "lexical:world"
-    assert found["spec"]["protocol"]["judge"] == {
-        "name": "lexical:world", "forms": ["lexical"], "guard": False,
-    }  # fmt: skip
     rates = {name: entry["value"] for name, entry in found["metrics"].items()}
     assert rates["unsafe_rate"] == pytest.approx(sum(i["unsafe"] for i in items) / len(items))
     assert rates["empty_rate"] == pytest.approx(sum(i["empty"] for i in items) / len(items))
