@@ -14,6 +14,7 @@ Kesh lie.,Lumo never lie.,stereo,tribe
 """
 # Run by others: peers need environments of their own (test_llmcompressor.py, test_release.py).
 PARTS = {
+    "sizes.py",  # below
     *("pruning_cases.py", "idle_memory.py", "peer_llmcompressor.py", "peer_release.py"),
     *("adapters_after.py", "association_controls.py"),  # a quarter of an hour each, by hand
 }
@@ -43,6 +44,19 @@ def test_a_script_runs(name, repo, tmp_path):
     assert len(rows) == 2
     if script == "bench_scoring.py":
         assert [row["equal"] for row in rows] == [1, 1]
+
+
+@pytest.mark.slow
+def test_a_thousand_checkpoints_are_planned_in_half_a_minute(repo):
+    script = str(repo / "benchmarks/sizes.py")
+    done = subprocess.run(
+        [sys.executable, script, "--cases", "checkpoints", "--sizes", "1000"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    name, size, seconds, _ = done.stdout.splitlines()[2].split(" | ")
+    assert (name, size) == ("`snakemake -n`", "1,000 checkpoints")
+    assert float(seconds) < 30  # of the processor
 
 
 def test_no_script_is_left_out(repo):

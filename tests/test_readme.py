@@ -61,7 +61,6 @@ ELSEWHERE = [
 ]
 # Of a finished run, or of a configuration that the reader writes.
 NOT_PLANNED = [
-    "snakemake --summary",
     "snakemake finished --report report.html",
     "snakemake -n --configfile my.yaml",
     "snakemake --cores all --configfile my.yaml",

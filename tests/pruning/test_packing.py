@@ -2,11 +2,18 @@
 
 from collections import Counter
 
+import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pruning_models import save_model
 
+from evenprune.blocks.base_model import BaseModel
+from evenprune.blocks.block_recorder import Form
+from evenprune.blocks.forward import MASK, record_inputs
 from evenprune.blocks.packing import ROW, SPREAD, pack_pairs, pack_texts
+from evenprune.blocks.shared_prefix import tree_deviation
 from evenprune.data.calibration import TokenPair
+from evenprune.methods.masks import regime_of
 
 sentences = st.lists(st.integers(1, 3), min_size=1, max_size=9).map(tuple)
 many_pairs = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=30)
@@ -100,3 +107,15 @@ def test_a_beginning_of_several_pairs_is_there_once():
     plain = [part for batch in pack_pairs(pairs, [0.0] * 3, False) for part in batch.parts]
     assert sum(part.ids.numel() for part in plain) == 20
     assert pack_texts([("a", [1, 2]), ("b", [3, 4])])[0].items == [["a", "a", "b", "b"]]
+
+
+def test_no_masks_of_long_rows_are_kept(tmp_path):
+    base = BaseModel(save_model(tmp_path, max_position_embeddings=256), regime_of("2of4"), "cpu")
+    one = tuple(5 + k % 50 for k in range(120))
+    (pair,) = made([(one, (*one[:30], 60, *one[31:]))])
+    base.load_outside(torch.tensor([*pair.ids0, *pair.ids1]))
+    base.load_block(0)
+    batches = pack_pairs([pair], [0.0], True)
+    (stream,) = record_inputs(base.model, base.blocks, batches, "cpu", Form()).streams()
+    assert not any(isinstance(kwargs[MASK], torch.Tensor) for _, kwargs in stream.calls)
+    assert tree_deviation(base.model, base.blocks, 0, pair, "cpu", Form()) < 1e-4

@@ -8,6 +8,7 @@ later called with exactly the arguments that the model gave to it.
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,9 @@ from ..models.architecture import find_linears
 from ..models.experts import Experts, experts_of
 from ..models.loading import all_finite, total_of
 from .block_recorder import Call, Form, Stop, Tape, replaced
-from .packing import Batch, PackedPart, Plan
+from .packing import ROW, Batch, PackedPart, Plan
+
+MASK = "attention_mask"
 
 
 @dataclass
@@ -39,6 +42,8 @@ class Stream:
     def run(self, block: nn.Module, index: int) -> Tensor:
         """Return block ``index``'s output (r, l, h)."""
         args, kwargs = self.calls[index]
+        if isinstance(kwargs.get(MASK), partial):
+            kwargs = kwargs | {MASK: kwargs[MASK]()}
         return self.form.hidden(block(self.hidden, *args, **kwargs))
 
 
@@ -107,23 +112,28 @@ def record_calls(
     model: PreTrainedModel, blocks: nn.ModuleList, part: PackedPart, device: str, tape: Tape
 ) -> tuple[Tensor, list[Call]]:
     """Return the hidden states in front of the first block, and the calls up to ``tape.last``."""
+    arguments: dict[str, Any] = {"input_ids": part.ids.to(device), "use_cache": False}
+    if part.positions is not None:
+        embeddings: Any = model.get_input_embeddings()
+        make = partial(_mask, part, embeddings.weight.dtype, device)
+        arguments |= {MASK: make(), "position_ids": part.positions.to(device)}
     with replaced(blocks, tape.take), contextlib.suppress(Stop):
-        model.base_model(**_arguments(model, part, device))
+        model.base_model(**arguments)
         raise Unsupported(f"{type(model).__name__} did not call its last decoder block")
     assert tape.first is not None
+    # The masks of long rows would take more memory than their activations.
+    for _, kwargs in tape.calls if part.ids.shape[1] > ROW else ():
+        if part.positions is not None and kwargs.get(MASK) is arguments[MASK]:
+            kwargs[MASK] = make
     return tape.first, tape.calls
 
 
-def _arguments(model: PreTrainedModel, part: PackedPart, device: str) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"input_ids": part.ids.to(device), "use_cache": False}
-    if part.visible is not None:
-        embeddings: Any = model.get_input_embeddings()
-        dtype = embeddings.weight.dtype
-        mask = torch.zeros(part.visible.shape, dtype=dtype)
-        mask.masked_fill_(~part.visible, torch.finfo(dtype).min)
-        arguments["attention_mask"] = mask.unsqueeze(1).to(device)
-        arguments["position_ids"] = part.positions.to(device)  # type: ignore[union-attr]  # set with visible
-    return arguments
+def _mask(part: PackedPart, dtype: torch.dtype, device: str) -> Tensor:
+    """Return what is added to the scores of attention, (r, 1, l, l)."""
+    visible: Any = part.visible
+    mask = torch.zeros(visible.shape, dtype=dtype)
+    mask.masked_fill_(~visible, torch.finfo(dtype).min)
+    return mask.unsqueeze(1).to(device)
 
 
 def check_finite(values: Tensor, items: Sequence[str], where: str) -> None:

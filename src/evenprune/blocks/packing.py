@@ -116,13 +116,21 @@ class Plan:
 class PackedPart:
     """Rows of one length for one forward call.
 
-    ids: (r, l) int64. positions: (r, l) int64 and visible: (r, l, l) bool, row t may attend to
-    column u; both None for plain causal rows.
+    ids: (r, l) int64. positions: (r, l) int64 and bits, of ``visible``; both None for plain causal
+    rows.
     """
 
     ids: Tensor
     positions: Tensor | None = None
-    visible: Tensor | None = None
+    bits: np.ndarray | None = None
+
+    @property
+    def visible(self) -> Tensor | None:
+        """(r, l, l) bool: token t of a row may attend to its token u."""
+        if self.bits is None:
+            return None
+        seen = np.unpackbits(self.bits, axis=-1, count=self.ids.shape[1])
+        return torch.from_numpy(seen.view(bool))
 
 
 @dataclass(frozen=True)
@@ -287,7 +295,7 @@ def _shared_batch(rows: Sequence[Sequence[Entry]]) -> Batch:
     part = PackedPart(
         torch.tensor([tree.ids for tree in trees]),
         torch.tensor([tree.positions for tree in trees]),
-        torch.from_numpy(np.stack([tree.visible() for tree in trees])),
+        np.stack([np.packbits(tree.visible(), axis=-1) for tree in trees]),
     )
     weights = [weight for tree in trees for weight in tree.weights]
     items = [item for tree in trees for item in tree.items]

@@ -348,9 +348,11 @@ def by_category(tested: Sequence[Tested], limits: Limits = USUAL) -> list[Differ
     """
     parts = []
     for one in tested:
-        names = sorted(set(one.categories))
-        for name in names if one.test and not one.identical and len(names) > 1 else ():
-            chosen = [place for place, category in enumerate(one.categories) if category == name]
+        places: dict[str, list[int]] = {}
+        for place, category in enumerate(one.categories):
+            places.setdefault(category, []).append(place)
+        shown = one.test and not one.identical and len(places) > 1
+        for name, chosen in sorted(places.items()) if shown else ():
             sums = tuple(some(each, chosen) for each in one.sums)
             test = None
             if one.test and len(chosen) >= LEAST:

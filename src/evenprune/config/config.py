@@ -287,6 +287,8 @@ class Config(Section):
     serving: Serving = Serving()
     """throughput, energy, CO2"""
 
+    __hash__ = object.__hash__  # of a key, see grids.py
+
     @model_validator(mode="after")
     def _whole_sources(self) -> "Config":
         """Take no data set from a Python package that lacks the split of a benchmark."""

@@ -1,8 +1,9 @@
 """From the grids of a configuration to the list of checkpoints that the workflow makes."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, KeysView
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from .benchmark_keys import Benchmark
@@ -50,7 +51,8 @@ def alignment(config: Config, calibration: str) -> str:
     return config.calibrations[calibration].alignment or config.pruning.alignment
 
 
-def experiment_checkpoints(config: Config, experiment: str) -> list[Checkpoint]:
+@lru_cache(maxsize=256)
+def experiment_checkpoints(config: Config, experiment: str) -> KeysView[Checkpoint]:
     """Return an experiment's checkpoints in grid order, each once.
 
     Dense models have neither regime nor calibration and some methods no calibration, so a
@@ -69,7 +71,7 @@ def experiment_checkpoints(config: Config, experiment: str) -> list[Checkpoint]:
         elif not calibrated[point.method]:
             point = replace(point, calibration=NO_CALIBRATION, seed=0)
         found[point] = None
-    return list(found)
+    return found.keys()
 
 
 def all_checkpoints(config: Config) -> list[Checkpoint]:
@@ -110,14 +112,14 @@ def mask_references(config: Config) -> dict[Checkpoint, Checkpoint]:
         return {}
     plain = [point for point in reversed(points) if point.method == "sparsegpt"]
     first = {(point.model, point.regime, point.calibration): point for point in plain}
-    found = {}
+    known, found = set(points), {}
     for point in points:
         reference = first.get((point.model, point.regime, point.calibration))
         if base_method(config, point.method) == "debias-sparsegpt":
             reference = replace(point, method="sparsegpt")
         elif point.method != "sparsegpt":
             continue
-        if reference in points and reference != point:
+        if reference in known and reference != point:
             found[point] = reference
     return found
 

@@ -97,8 +97,8 @@ def sheet_of(config: Config) -> RunSheet:
         }
         for point in paths.checkpoints
     }
-    experiments = {one: grids.experiment_checkpoints(config, one) for one in config.experiments}
-    return RunSheet(config, experiments, files)
+    every = {one: list(grids.experiment_checkpoints(config, one)) for one in config.experiments}
+    return RunSheet(config, every, files)
 
 
 def read_run_sheet(path: Path | str) -> RunSheet:

@@ -118,7 +118,8 @@ def pair_notes(pairs: Sequence[Pair], tokenized: "TokenizedPairs", how: str) -> 
     texts: dict[tuple[str, str], str] = {}
     for pair in pairs:
         texts.setdefault((pair["stereotype"], pair["anti_stereotype"]), pair["id"])
-    if again := [pair["id"] for pair in pairs if pair["id"] not in texts.values()]:
+    first = set(texts.values())
+    if again := [pair["id"] for pair in pairs if pair["id"] not in first]:
         notes.append(
             f"{len(again)} of {len(pairs)} pairs repeat another one and count again: {few(again)}"
         )
