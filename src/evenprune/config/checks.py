@@ -93,7 +93,7 @@ def all_errors(config: "Config") -> list[str]:
     """Return every error of a configuration whose values are of the right kinds."""
     checks = (
         *(reserved_names, world_errors, experiment_errors, benchmark_errors, table_errors),
-        *(model_protocol_errors, calibration_errors, method_errors),
+        *(path_errors, model_protocol_errors, calibration_errors, method_errors),
     )
     return [line for check in checks for line in check(config)]
 
@@ -191,6 +191,18 @@ def table_errors(config: "Config") -> Lines:
                 f"tables: {name} shows {metric} of the task {task}, which no benchmark has; add "
                 f"{option} to one of that task, or leave the table out"
             )
+
+
+def path_errors(config: "Config") -> Lines:
+    """Yield an error for each source with a path of its own and another place beside it."""
+    for kind in ("models", "datasets"):
+        for name, entry in getattr(config, kind).items():
+            for key in ("mirror", "hub", "world"):
+                if entry.path is not None and getattr(entry, key, None):
+                    yield (
+                        f"{kind}.{name}.{key}: there is a path of your own beside it, which is "
+                        "used; remove one of the two"
+                    )
 
 
 def model_protocol_errors(config: "Config") -> Lines:

@@ -20,12 +20,14 @@ from typing import Any, Literal
 
 from .errors import UserError
 from .files import canonical_json, read_json, sha256_file, user_cache, write_json, write_text
+from .progress import Progress
 from .reading import reading
 
 Kind = Literal["data", "models"]
 
 # Files below this are read again each time: that takes no longer than to look them up.
 SMALL = 2**20
+LARGE = 2**28  # from here on hashing reports its progress
 # A file changed so shortly before it was hashed may change again without another time of change.
 SETTLED = 2.0
 # What a model folder needs: no pickles, no second copy of the weights (consolidated*.safetensors).
@@ -56,12 +58,23 @@ def sha256_cached(path: Path | str, verify: bool = False) -> str:
             kept: Any = json.loads(entry.read_text(encoding="utf-8"))
             if kept == sealed({**state, "sha256": kept["sha256"]}):
                 return str(kept["sha256"])
-    start, found = time.time(), sha256_file(file)
+    start = time.time()
+    found = _with_progress(file) if before[0] >= LARGE else sha256_file(file)
     if _signature(file) == before and start - before[2] / 1e9 >= SETTLED:
         # A place that cannot be written only costs the time of the next hashing.
         with contextlib.suppress(OSError, UserError):
             write_json(entry, sealed({**state, "sha256": found}))
     return found
+
+
+def _with_progress(file: Path) -> str:
+    progress = Progress(file.stat().st_size >> 20, f"checksum of {file.name} (MiB)")
+    state = hashlib.sha256()
+    with reading(file), open(file, "rb", buffering=0) as handle:
+        while chunk := handle.read(2**22):
+            state.update(chunk)
+            progress.update(len(chunk) >> 20)
+    return state.hexdigest()
 
 
 # Files that belong to a source
