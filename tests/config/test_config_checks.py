@@ -34,6 +34,7 @@ CASES = [
     ("calibrations.none", {"pairs": "stereoset"}, "reserved for the checkpoints without"),
     ("methods.dense", {"method": "wanda"}, "reserved for the built-in method"),
     ("benchmarks/summary.json", {"task": "mmlu", "dataset": "mmlu"}, "reserved for the file"),
+    ("models.other", {"path": "mine", "hub": "a/b", "label": "M"}, "there is a path of your own"),
     ("world.seed", 3, "the shipped model belongs to the world with seed 0"),
     # what a task knows
     ("benchmarks.unqover.style", "helmet", "got 'helmet', allowed are fairsteer, cal0"),
@@ -117,11 +118,10 @@ def test_the_home_folder_is_written_out_in_every_path(raw, monkeypatch):
     assert config.serving.python == "/home/me/bin/python"
 
 
-def test_a_table_of_what_no_benchmark_measures_is_told_before_the_run(raw):
-    raw["tables"] = ["answer", "association"]
-    with pytest.raises(
-        UserError, match=r"tables: association shows association .* add counterfact"
-    ):
+@pytest.mark.parametrize("table", ["association", "groups"])
+def test_a_table_of_what_no_benchmark_measures_is_told_before_the_run(raw, table):
+    raw["tables"] = ["answer", table]
+    with pytest.raises(UserError, match=f"tables: {table} shows association .* add counterfact"):
         validate_config(raw)
     raw["benchmarks"]["stereoset"]["counterfactuals"] = 2
     validate_config(raw)

@@ -1,4 +1,4 @@
-"""The table of StereoSet's association by bias type, against naive means."""
+"""The tables of StereoSet's association by bias type and by group, against naive means."""
 
 import json
 import random
@@ -6,10 +6,12 @@ import random
 import numpy as np
 import pytest
 from reporting_run import collect, make_table, read_csv, seal, small_config, write_jsonl, write_run
+from scipy import stats
 
 from evenprune.io.files import read_jsonl
 from evenprune.stats.metrics import mean
 
+GROUPS = [f"group {k}" for k in range(30)]
 DENSE, SEEDS = "dense/dense/none/s0", ["sparsegpt/2of4/ss/s0", "sparsegpt/2of4/ss/s1"]
 
 
@@ -21,9 +23,12 @@ def associated(evals, seed):
     rows = [{**rows[k % len(rows)], "item_id": f"item {k}"} for k in range(240)]
     by_type = {}
     for k, row in enumerate(rows):
-        row |= {"cluster": f"group {k % 30}", "category": ("gender", "race")[k % 2]}
-        # One group has no other ones.
-        row["association"] = round(rng.gauss(k % 30 / 10 - 1, 0.5), 6) if k % 30 < 29 else None
+        number = k % len(GROUPS)
+        row |= {"cluster": GROUPS[number], "category": ("gender", "race")[number % 2]}
+        # The last group has too few items for a row, and one has no other groups.
+        row["association"] = round(rng.gauss(number / 10 - 1, 0.5), 6)
+        if number == len(GROUPS) - 1 and k > 100:
+            row["association"] = None
     for row in rows:
         if row["association"] is not None:
             by_type.setdefault(row["category"], []).append(row["association"])
@@ -50,6 +55,32 @@ def run(repo, tmp_path_factory):
         seal(summary.parent)
     assert collect(root) == 0
     return root, rows
+
+
+def test_the_largest_groups_with_their_intervals(run):
+    root, rows = run
+    assert make_table(root, "groups") == 0
+    found = read_csv(root / "tables/groups.csv")
+    means = {}
+    for name in GROUPS:
+        values = [r["association"] for r in rows[DENSE] if r["cluster"] == name]
+        values = [one for one in values if one is not None]
+        if len(values) >= 5:
+            means[name] = values
+    assert len(means) == len(GROUPS) - 1
+    largest = sorted(means, key=lambda name: -abs(np.mean(means[name])))[:20]
+    assert [row["group"] for row in found] == largest
+    for row in found:
+        values = means[row["group"]]
+        assert float(row["value0"]) == pytest.approx(np.mean(values), abs=6e-4)
+        width = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
+        text = (root / "tables/groups.md").read_text()
+        low, high = np.mean(values) - width, np.mean(values) + width
+        assert f"{np.mean(values):.3f} [{low:.3f}, {high:.3f}]".replace("-", "−") in text
+        pruned = [
+            r["association"] for one in SEEDS for r in rows[one] if r["cluster"] == row["group"]
+        ]
+        assert float(row["value1"]) == pytest.approx(np.mean(pruned), abs=6e-4)
 
 
 def test_each_bias_type_has_a_column(run):

@@ -1,19 +1,31 @@
-"""Tables of the paper's analyses: the matrices whose masks differ most, and its claims."""
+"""Tables of analyses: matrices by their masks, the paper's claims, groups by association."""
 
+import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from ..analysis import mask_diffs
 from ..analysis.claims import ALPHA, Finding, findings
 from ..analysis.comparisons import Comparison, Key
-from ..analysis.labels import REGIME_LABELS, pair_label
-from ..analysis.results import Group, Quantity
+from ..analysis.labels import REGIME_LABELS, model_label, pair_label, point_label
+from ..analysis.results import Group, Quantity, dense_group, groups
 from ..analysis.run import Run
+from ..config.finished import ITEMS
+from ..config.table_registry import TABLES
+from ..io.errors import UserError
+from ..io.reading import expected_form
 from ..stats import inference
+from ..stats.records import read_records
 from .notes import provenance_notes
-from .rows import embolden, made, make_cell
-from .table_columns import fields_of
-from .tables import Row, Table
+from .rows import embolden, made, make_cell, points_of
+from .table_columns import benchmark_field, benchmark_with, fields_of, refused
+from .tables import Cell, Column, Row, Table
+
+MOST = 20  # groups
+FEWEST = 5  # items, for an interval that says something
 
 
 def masks(run: Run, slug: str) -> Table:
@@ -147,3 +159,67 @@ def claims(run: Run, slug: str) -> Table:
         labels = (said, printed or "–", measured, finding.verdict)
         rows.append(Row(labels, identity=identity, rule="dashed" if rows else ""))
     return made(run, slug, rows)
+
+
+def associations(run: Run, slug: str) -> Table:
+    """Return the groups with the largest association in the dense model, and what became of it.
+
+    A row a group of at least ``FEWEST`` items: its bias type, the number of its items and its mean
+    association in each checkpoint, with the 95 % interval of t over its items. Of several seeds an
+    item has their mean.
+    """
+    sheet, task, metric = run.sheet, TABLES[slug]["task"], TABLES[slug]["metric"]
+    benchmark = benchmark_with(sheet, task, metric)
+    if benchmark is None:
+        raise refused(slug, [task])
+    shown = groups(points_of(run, slug))
+    base = next((one for one in (dense_group(sheet, group.model) for group in shown) if one), None)
+    if base is None:
+        raise UserError(f"the table {slug} is of a dense model's associations; add method dense")
+    mine = [base, *(one for one in shown if one.model == base.model and not one.is_base)]
+    model = model_label(sheet, base.model)
+    values = [_by_group(run, one, benchmark, metric) for one in mine]
+    usual = benchmark_field(sheet, benchmark, metric).column
+    heads = [point_label(sheet, one.checkpoints()[0]).removeprefix(f"{model}, ") for one in mine]
+    columns = [replace(usual, key=f"value{k}", head=head) for k, head in enumerate(heads)]
+    known = {name: found for name, found in values[0].items() if len(found) >= FEWEST}
+    order = sorted(known, key=lambda name: (-abs(math.fsum(known[name]) / len(known[name])), name))
+    rows = []
+    for category, target in order[:MOST]:
+        cells = {
+            column.key: _mean_cell(column, found.get((category, target), []))
+            for column, found in zip(columns, values, strict=True)
+        }
+        named = {**base.identity, "group": target, "category": category}
+        rows.append(Row((target, category, str(len(known[category, target]))), cells, named))
+    return made(run, slug, rows, columns, model=model)
+
+
+def _by_group(
+    run: Run, group: Group, benchmark: str, metric: str
+) -> Mapping[tuple[str, str], Sequence[float]]:
+    """Return the items' values of a metric, means over the seeds, by bias type and group."""
+    seeds: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for point in group.checkpoints():
+        path = run.sheet.result_folder(point, benchmark) / ITEMS
+        with expected_form("records of StereoSet", path, "evaluate again"):
+            for row in read_records(path, ("item_id", "category", "cluster", metric)):
+                if row[metric] is not None:
+                    key = (str(row["category"]), str(row["cluster"]), str(row["item_id"]))
+                    seeds[key].append(float(row[metric]))
+    values: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for (category, target, _), one in seeds.items():
+        values[category, target].append(math.fsum(one) / len(one))
+    return values
+
+
+def _mean_cell(column: Column, values: Sequence[float]) -> Cell:
+    """Return a mean with its interval."""
+    mean, n = float(np.mean(values)) if values else None, len(values)
+    if mean is None or n < 2:
+        return Cell(mean, column.show(mean))
+    error = float(np.std(values, ddof=1)) / math.sqrt(n)
+    width = inference.t_quantile(0.975, n - 1) * error
+    ends = (mean - width, mean + width)
+    text = f"{column.show(mean)} [{', '.join(map(column.show, ends))}]"
+    return Cell(mean, text, error=error, ends=ends)

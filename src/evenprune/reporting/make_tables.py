@@ -46,6 +46,7 @@ BUILDERS: dict[str, Callable[[Run, str], Table]] = {
     "calibrations": rows.calibrations,
     "judged": rows.judged,
     "answer": answer.build,
+    "associations": analyses.associations,
     "claims": analyses.claims,
     "efficiency": efficiency.build,
     "masks": analyses.masks,
