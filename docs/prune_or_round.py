@@ -43,7 +43,7 @@ BENCHMARKS = {
     "stereoset": ("stereoset_test", {"limit": 1000, "counterfactuals": 2}),
 }
 GGUF = ("Q8_0", "Q5_0", "Q4_0")
-LLM_COMPRESSOR = {"W8A16": "8", "W4A16": "4"}
+LLM_COMPRESSOR = {"W8A16": "8", "W4A16": "4", "W3A16": "3"}
 PRUNED = {"25 %": "u25", "50 %": "u50", "2:4": "2of4"}
 BOTH = "50 %, W4A16"
 # Bits a weight of pruned matrices, which no file format stores so yet: a mask of one bit, and the
@@ -197,7 +197,7 @@ def draw(rows: pd.DataFrame) -> None:
     keys = shown(rows)
     across = min(3, len(keys))
     down = -(-len(keys) // across)
-    figure, axes = plt.subplots(down, across, figsize=(7.2, 2.2 * down), squeeze=False, sharex=True)
+    figure, axes = plt.subplots(down, across, figsize=(7.2, 2.2 * down), squeeze=False)
     for axis, key in zip(axes.flat, keys):
         name, factor, _, logged = MEASURES[key]
         mine = rows[(rows.benchmark == key[0]) & (rows.metric == key[1])]
@@ -220,7 +220,7 @@ def draw(rows: pd.DataFrame) -> None:
         axis.minorticks_off()
     for axis in axes.flat[len(keys) :]:
         axis.remove()
-    axes[0, 0].legend()
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc=(0.72, 0.15))
     figure.savefig(PICTURE, metadata={"Date": None})
 
 

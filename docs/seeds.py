@@ -29,7 +29,7 @@ TESTED = [
 MEASURES = demo.MEASURES | {
     ("stereoset", "association"): ("StereoSet association, nats", 1, 3),
     ("mmlu-cloze", "acc"): ("MMLU by text, %", 100, 1),
-    ("bbq-text", "acc_all"): ("BBQ by text, % right", 100, 1),
+    ("bbq-text", "acc_all"): ("BBQ by letter, % right", 100, 1),
 }
 CALIBRATIONS = ("none", "ss-b64-cf4")
 REGIMES = {"u50": "50 %", "2of4": "2:4"}
@@ -45,6 +45,7 @@ def read_run(results: Path, method: str) -> pd.DataFrame:
     values = values[(values.category == "") & values.metric.isin({one for _, one in MEASURES})]
     methods = ("dense", "sparsegpt", method)
     values = values[values.calibration.isin(CALIBRATIONS) & values.method.isin(methods)]
+    values = values.assign(value=values.value.astype(float))
     tests = pd.read_csv(results / "significance.csv", keep_default_na=False, dtype=str)
     tests = tests[tests.calibration.isin(CALIBRATIONS)]
     tests = tests[tests.seed == ("mean" if "mean" in set(tests.seed) else "0")]
@@ -106,7 +107,7 @@ def difference(row: pd.Series, against: str, factor: float, digits: int) -> str:
     form = "{:.3f}" if ratio else f"{{:+.{digits}f}}"
     diff, low, high = (form.format((1 if ratio else factor) * one) for one in (diff, low, high))
     words = f"{'× ' if ratio else ''}{diff} [{low},\u00a0{high}]"
-    if against == "method" and float(row.method_p_holm) >= 0.05:
+    if against == "method" and float(row.method_p_holm or 1) >= 0.05:
         seen = float(row.method_detectable)
         words += f" (could have seen {seen:.3f})" if ratio else (
             f" (could have seen {factor * seen:.{digits}f})"

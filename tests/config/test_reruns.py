@@ -171,7 +171,7 @@ def test_code_reruns_its_stage(before, raw, package):
     ):
         found = grown(before, raw, package, file)
         assert set(found) == rules
-        assert "pruning" in file or set(found.values()) == {1}
+        assert "methods" in file or set(found.values()) == {1}
 
 
 def test_a_fact_of_a_task_evaluates_what_has_it(before, raw, monkeypatch):

@@ -41,7 +41,7 @@ def test_every_world_is_a_whole_run_of_its_own(planned):
     ]
     assert worlds[0] == worlds[1] == worlds[2]
     # Dense, 2:4, 50 %, counterfactuals, nothing pruned, two controls of partners, foreign ones.
-    assert worlds[0]["evaluate_checkpoint"] == 1 + 5 + 2 + 4 * 2 + 1 + 2 * 2 + 2
+    assert worlds[0]["evaluate_checkpoint"] == 1 + 4 + 2 + 4 * 2 + 1 + 2 + 2
     assert worlds[0]["build_calibration"] == 5
     assert (jobs["report_controls"], jobs["controls"]) == (1, 1)
     assert jobs["total"] == 3 * sum(worlds[0].values()) + 2
