@@ -92,6 +92,8 @@ def cell(row: pd.Series) -> str:
     form = "{:.3f}" if row.metric == "ppl" else f"{{:+.{digits}f}}"
     value, low, high = (form.format(factor * row[name]) for name in ("difference", "low", "high"))
     sign = "× " if row.metric == "ppl" else ""
+    if pd.isna(row.low):
+        return f"{sign}{value}".replace("-", "−")
     return f"{sign}{value} [{low},\u00a0{high}]".replace("-", "−")
 
 
@@ -147,6 +149,7 @@ def draw(rows: pd.DataFrame) -> None:
     for axis, metric in zip(axes, ("association", "ss", "lms"), strict=True):
         name, factor, _ = MEASURES[metric]
         for (label, strengths), marker in zip(LINES.items(), "o^", strict=True):
+            strengths = {k: v for k, v in strengths.items() if (k, "ppl") in found.index}
             names = [PLAIN, *strengths]
             across = [found.loc[(one, "ppl")].pruned for one in names]
             values = [factor * found.loc[(one, metric)].pruned for one in names]

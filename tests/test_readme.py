@@ -193,7 +193,9 @@ def test_the_numbers_of_the_page_on_bias_are_those_of_its_run(repo):
     bias = importlib.import_module("bias")
     rows, page = bias.read_rows(), bias.PAGE.read_text(encoding="utf-8")
     assert bias.filled(page, rows) == page
-    assert page.count("\n| --- | ---: |") == rows.table.nunique() + 2  # those of docs/seeds.py
+    assert (
+        page.count("\n| --- | ---: |") == rows.table.nunique() + 4
+    )  # docs/seeds.py, docs/controls.py
     changed = rows.assign(ppl="1.0")
     assert bias.filled(page, changed).count("| 1.0 |") == len(rows)
 
@@ -258,6 +260,31 @@ def test_the_verdict_on_adapters_is_that_of_its_run(repo):
     assert told.format(*others) in text
     readme = " ".join((repo / "README.md").read_text(encoding="utf-8").split())
     assert "({:.0f} and {:.0f} %; five seeds, all items)".format(*shares) in readme
+
+
+def test_what_the_controls_show_is_in_their_rows():
+    """docs/controls.csv has paired differences from SparseGPT."""
+    controls = importlib.import_module("controls")
+    rows, page = controls.read_rows(), controls.PAGE.read_text(encoding="utf-8")
+    assert controls.filled(page, rows) == page
+    found = rows[rows.metric == "association"].set_index(["method", "calibration", "category"])
+    here = found.xs((controls.CALIBRATION, ""), level=("calibration", "category"))
+    plain = here.loc["sparsegpt", "pruned"]
+    assert abs(here.loc["lora.none", "difference"]) < 0.2 * plain
+    assert here.loc["lora.none", "p"] > 0.05
+    turned = here.loc["lora.x-1"]
+    z = turned.difference / ((turned.high - turned.low) / (2 * 1.96))
+    text = " ".join(page.split())
+    assert f"(z = {z:.1f})" in text
+    assert turned.difference > 0.5 * plain
+    assert f"association, {-100 * here.loc['lora.after', 'difference'] / plain:.0f} %" in text
+    assert here.loc["debias-sparsegpt", "low"] > 0
+    types = found.xs(controls.TYPES, level="calibration").loc["debias-lora"]
+    shares = [
+        -100 * types.loc[name].difference / types.loc[name].dense for name in ("race", "gender")
+    ]
+    assert "{:.0f} % for race and by {:.0f} % for gender".format(*shares) in text
+    assert (types.loc[["race", "gender"], "p_holm"] < 0.05).all()
 
 
 def test_the_other_machines_numbers_are_those_of_its_run(repo):

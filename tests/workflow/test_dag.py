@@ -26,7 +26,7 @@ PLANNED = {
     },
     "world": {
         "generate_world": 1, "fetch_source": 11, "world_model": 1,
-        "build_calibration": 3, "prune_model": 16, "compare_masks": 1, "evaluate_checkpoint": 17,
+        "build_calibration": 3, "prune_model": 15, "compare_masks": 1, "evaluate_checkpoint": 16,
         "benchmark_serving": 1, "report_world": 1,
     },
 }  # fmt: skip
@@ -147,7 +147,10 @@ def test_config_errors_come_before_the_dag(clone):
             ("--config", "pruning={damping: -1}", "experimnts={}"),
             ("pruning.damping", "experimnts: unknown key; did you mean 'experiments'?"),
         ),
-        (("--configfile", "twice.yaml"), ("the key 'title' on line 2 of",)),
+        (
+            ("--configfile", "twice.yaml"),
+            ("twice.yaml", "the key 'title' on line 2 is already on line 1"),
+        ),
     ):
         done = snakemake(clone, "-n", *words)
         assert done.returncode != 0

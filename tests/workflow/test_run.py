@@ -85,7 +85,7 @@ def test_a_guard_model_judges_the_checkpoints_of_its_experiment(finished):
     for path in judged:
         found = json.loads(path.read_text())
         assert found["spec"]["judge"].startswith("guard@")
-        assert found["spec"]["protocol"]["judge"]["forms"] == ["pr", "paper"]
+        assert found["spec"]["judge_forms"] == ["pr", "paper"]
     rows = pd.read_csv(results / "tables/safety_details.csv")
     assert list(rows.method) == ["dense", "sparsegpt"]
     assert set(rows.judge) == {"harmbench: Guard"}
