@@ -51,6 +51,7 @@ def naive(dense, other, windows):
 def test_divergences_are_those_of_a_naive_script(ground, tmp_path, monkeypatch, piece):
     root, dense, other = ground
     monkeypatch.setattr(divergence, "PIECE", piece)
+    monkeypatch.setattr(divergence, "SCORED", 50)
     tokenizer = AutoTokenizer.from_pretrained(dense)
     windows = read_windows(tokenizer, root / "text", 512, None, 0)
     lengths = {len(window.tokens) for window in windows}

@@ -3,8 +3,8 @@
 As llama.cpp's `llama-perplexity --kl-divergence` defines it: windows of 512 tokens, BOS first where
 the tokenizer puts one, of which the second half is scored; a document shorter than a window is
 scored whole. The base's last hidden states and its output embeddings are kept in files, not its
-logits: of 49,152 tokens these are a hundred times as large. Logits are products in float32, of some
-positions at a time.
+logits: of 49,152 tokens these are a hundred times as large. Logits are products in float32, some
+rows of the vocabulary at a time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 WINDOW = 512
+SCORED = 256  # positions whose logits are computed together
 PIECE = 1 << 22  # elements of a piece of the output embeddings, or of logits
 
 
@@ -79,24 +80,6 @@ def read_windows(
     return [windows[k] for k in chosen]
 
 
-def _mapped(path: Path, width: int, dtype: torch.dtype) -> Tensor:
-    """Return the rows of a file, each of ``width`` numbers."""
-    size = path.stat().st_size // dtype.itemsize
-    return torch.from_file(str(path), shared=False, size=size, dtype=dtype).view(-1, width)
-
-
-def _logits(
-    states: Tensor, weight: Tensor, bias: Tensor | None, transform: Callable[[Tensor], Tensor]
-) -> Tensor:
-    """Return logits (n, vocabulary), float32, of states; embeddings are upcast piece by piece."""
-    states, found = states.float(), []
-    for rows in torch.arange(len(weight)).split(max(1, PIECE // weight.shape[1])):
-        piece = slice(int(rows[0]), int(rows[-1]) + 1)
-        part = None if bias is None else bias[piece].to(states.device).float()
-        found.append(nn.functional.linear(states, weight[piece].to(states.device).float(), part))
-    return transform(torch.cat(found, 1))
-
-
 @dataclass(frozen=True)
 class Kept:
     """A base model's hidden states (positions, hidden) and output embeddings, in files."""
@@ -104,9 +87,16 @@ class Kept:
     states: Path
     head: Path
     width: int
+    rows: int
     dtype: torch.dtype
     bias: Tensor | None
     transform: Callable[[Tensor], Tensor]
+
+    def embeddings(self) -> Tensor:
+        """Return the output embeddings (rows, hidden), mapped from their file."""
+        size = self.rows * self.width
+        whole = torch.from_file(str(self.head), shared=False, size=size, dtype=self.dtype)
+        return whole.view(self.rows, self.width)
 
 
 @torch.inference_mode()
@@ -122,7 +112,7 @@ def scored_states(lm: LanguageModel, windows: Sequence[Window], what: str) -> It
 @torch.inference_mode()
 def keep(lm: LanguageModel, windows: Sequence[Window], folder: Path) -> Kept:
     """Write a base model's hidden states of all windows, and its output embeddings, to a folder."""
-    weight, bias = lm.head.weight.detach(), getattr(lm.head, "bias", None)
+    weight = lm.head.weight.detach()
     states, head = folder / "states", folder / "head"
     with open(head, "wb") as file:
         for rows in weight.split(max(1, PIECE // weight.shape[1])):
@@ -130,8 +120,9 @@ def keep(lm: LanguageModel, windows: Sequence[Window], folder: Path) -> Kept:
     with open(states, "wb") as file:
         for found in scored_states(lm, windows, "fidelity: the base's hidden states"):
             file.write(tensor_bytes(found.to(weight.dtype).cpu().contiguous()))
+    bias = getattr(lm.head, "bias", None)
     bias = None if bias is None else bias.detach().cpu().clone()
-    return Kept(states, head, weight.shape[1], weight.dtype, bias, lm.transform)
+    return Kept(states, head, weight.shape[1], len(weight), weight.dtype, bias, lm.transform)
 
 
 @dataclass(frozen=True)
@@ -146,37 +137,96 @@ class Divergences:
     documents: tuple[str, ...]
 
 
+class _Sums:
+    """ln of the sum of exp of logits (n,) that come piece by piece, the target's, and the largest.
+
+    Sums are float64.
+    """
+
+    def __init__(self, targets: Tensor) -> None:
+        self.targets = targets
+        self.highest = torch.full(targets.shape, -torch.inf, device=targets.device)
+        self.top = torch.zeros_like(targets)
+        self.total = torch.zeros(targets.shape, dtype=torch.float64, device=targets.device)
+        self.own = torch.zeros_like(self.total)
+        self.shrunk = self.total
+
+    def add(self, start: int, logits: Tensor) -> Tensor:
+        """Add logits (n, rows) of the tokens from ``start`` on; return exp of them less the
+        largest so far. ``shrunk`` is what earlier sums are multiplied by."""
+        most, place = logits.max(-1)
+        self.top = torch.where(most > self.highest, place + start, self.top)
+        highest = torch.maximum(self.highest, most)
+        self.shrunk = (self.highest - highest).double().exp()
+        self.highest = highest
+        powers = (logits - highest[:, None]).exp_()
+        self.total = self.total * self.shrunk + powers.sum(-1, dtype=torch.float64)
+        inside = (self.targets >= start) & (self.targets < start + logits.shape[1])
+        at = (self.targets - start).clamp(0, logits.shape[1] - 1)
+        self.own = torch.where(inside, logits.gather(1, at[:, None])[:, 0].double(), self.own)
+        return powers
+
+    @property
+    def log_total(self) -> Tensor:
+        """ln of the sum of exp of all logits."""
+        return self.highest.double() + self.total.log()
+
+
 @torch.inference_mode()
 def diverge(lm: LanguageModel, windows: Sequence[Window], kept: Kept) -> Divergences:
     """Return a model's divergences from the base whose states are ``kept``, of the same windows.
 
     Raises UserError where the vocabularies differ in size, and for scores that are no numbers.
     """
-    weight, bias = lm.head.weight.detach(), getattr(lm.head, "bias", None)
-    all_before, head = (_mapped(one, kept.width, kept.dtype) for one in (kept.states, kept.head))
-    if len(weight) != len(head):
+    weight = lm.head.weight.detach()
+    if len(weight) != kept.rows:
         raise UserError(
-            f"expected the same vocabulary for KL divergence, got {len(head):,} output "
-            f"embeddings in the base and {len(weight):,} in the model; leave --fidelity out"
+            f"expected the same vocabulary for KL divergence, got {kept.rows:,} output embeddings "
+            f"in the base and {len(weight):,} in the model; leave --fidelity out"
         )
-    head = head.to(weight.device)
-    few = max(1, PIECE // len(weight))  # positions whose logits are computed together
+    head = kept.embeddings()
     parts: list[tuple[Tensor, ...]] = []
-    start = 0
-    for window, states in zip(windows, scored_states(lm, windows, "fidelity"), strict=True):
-        before = all_before[start : start + len(states)].to(states.device)
-        start += len(states)
-        targets = torch.tensor(window.targets, device=states.device)[:, None]
-        for own, base, target in zip(states.split(few), before.split(few), targets.split(few)):
-            theirs = _logits(base, head, kept.bias, kept.transform)
-            ours = _logits(own, weight, bias, lm.transform)
-            same = (theirs.max(-1).indices == ours.max(-1).indices).double()
-            theirs, ours = (one.double().log_softmax(-1) for one in (theirs, ours))
-            losses = [-one.gather(1, target)[:, 0] for one in (theirs, ours)]
-            kl = (theirs.exp() * (theirs - ours)).sum(-1).clamp_(min=0)
-            found = (kl, same, *losses)
-            require_finite("fidelity", [(window.document, one.tolist()) for one in found])
-            parts.append(found)
-    kl_of, tops, base_nll, nll = (torch.cat(one).cpu().numpy() for one in zip(*parts, strict=True))
+    with open(kept.states, "rb") as file:
+        for window, states in zip(windows, scored_states(lm, windows, "fidelity"), strict=True):
+            before = torch.empty(len(states), kept.width, dtype=kept.dtype)
+            file.readinto(tensor_bytes(before))
+            targets = torch.tensor(window.targets, device=states.device)
+            for rows in torch.arange(len(states)).split(SCORED):
+                found = _block(lm, weight, states[rows], targets[rows], kept, head, before[rows])
+                require_finite("fidelity", [(window.document, one.tolist()) for one in found])
+                parts.append(found)
+    kl, same, base, own = (torch.cat(found).cpu().numpy() for found in zip(*parts, strict=True))
     names = tuple(window.document for window in windows for _ in window.targets)
-    return Divergences(kl_of, tops.astype(bool), base_nll, nll, names)
+    return Divergences(kl, same.astype(bool), base, own, names)
+
+
+def _block(
+    lm: LanguageModel,
+    weight: Tensor,
+    states: Tensor,
+    targets: Tensor,
+    kept: Kept,
+    head: Tensor,
+    before: Tensor,
+) -> tuple[Tensor, ...]:
+    """Return KL, agreement and both losses, (n,) each, of positions with states (n, hidden)."""
+    bias = getattr(lm.head, "bias", None)
+    before, states = before.to(states.device).float(), states.float()
+    ours, theirs = _Sums(targets), _Sums(targets)
+    gap = torch.zeros_like(ours.total)  # sum of exp of the base's logits times both's difference
+    step = max(1, PIECE // max(len(states), kept.width, weight.shape[1]))
+    for start in range(0, kept.rows, step):
+        rows = slice(start, start + step)
+        base = kept.transform(_product(before, head[rows].to(states.device), kept.bias, rows))
+        own = lm.transform(_product(states, weight[rows], bias, rows))
+        powers = theirs.add(start, base)
+        gap = gap * theirs.shrunk + (powers * base.sub_(own)).sum(-1, dtype=torch.float64)
+        ours.add(start, own)
+    kl = gap / theirs.total - theirs.log_total + ours.log_total
+    same = (ours.top == theirs.top).double()
+    return kl.clamp_(min=0), same, theirs.log_total - theirs.own, ours.log_total - ours.own
+
+
+def _product(states: Tensor, weight: Tensor, bias: Tensor | None, rows: slice) -> Tensor:
+    part = None if bias is None else bias[rows].to(states.device).float()
+    return nn.functional.linear(states, weight.float(), part)
