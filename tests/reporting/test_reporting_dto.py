@@ -38,7 +38,7 @@ def test_every_distance_has_its_interval(world):
         if row["benchmark"] == "dto"
     }
     # main has one grid point a method; 50 % and 2:4; UltraChat, of the frontier too; CrowS-Pairs.
-    assert len(rows) == (7 + 2 * 2 + 4 + 2) * 6
+    assert len(rows) == (6 + 2 * 2 + 4 + 2) * 6
     for key, row in rows.items():
         if key[3] in ("dto", "dto_bbq"):
             low, high = (
