@@ -82,9 +82,10 @@ def configuration(models: int, seeds: int, **more: object) -> str:
     """Write a configuration of ``models``, of which one is pruned in 10 ways with each seed."""
     entries = {f"m{k}": {"path": "model", "label": f"Model {k}"} for k in range(models)}
     grid = {"models": ["m0"], "regimes": ["2of4", "u50"], "seeds": list(range(seeds))}
-    grid |= {"methods": ["wanda", "sparsegpt", "debias-sparsegpt", "debias-erase", "debias-lora"]}
+    grid |= {"methods": ["wanda", "sparsegpt", "debias-sparsegpt", "b.2", "debias-lora"]}
     content = {
         **{"source": "external", "results": "results", "models": entries, "pdf": False},
+        "methods": {"b.2": {"method": "debias-sparsegpt", "bias_weight": 2.0, "label": "b = 2"}},
         "calibrations": {"own": {"pairs": "pairs.jsonl", "alignment": "suffix"}},
         "benchmarks": {
             "quiz": {"task": "multiple_choice", "dataset": "quiz.jsonl"},
