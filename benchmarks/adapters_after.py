@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 import evenprune
 from evenprune.blocks.base_model import OWN_FILES, BaseModel
+from evenprune.config.facts import regime_facts
 from evenprune.methods import adapters
-from evenprune.methods.masks import regime_of
 from evenprune.methods.options import Options
 from evenprune.pruning.prune import calibration_text
 
@@ -63,7 +63,7 @@ def main(results: Path) -> None:
     files = [calibration / f"{name}.jsonl" for name in ("pairs", "texts")]
     text = calibration_text(pruned, options, files, None)
     adapters.Adapters = Masked
-    base = BaseModel(pruned, regime_of("dense"), "cpu")
+    base = BaseModel(pruned, regime_facts("dense"), "cpu")
     texts = [ids for _, ids in text.texts]
     adapters.adapt(base, text.kept, texts, options, results / "after" / "blocks")
     changed: dict[str, Tensor] = {}

@@ -12,8 +12,8 @@ from evenprune.blocks.block_recorder import Form
 from evenprune.blocks.forward import MASK, record_inputs
 from evenprune.blocks.packing import ROW, SPREAD, pack_pairs, pack_texts
 from evenprune.blocks.shared_prefix import tree_deviation
+from evenprune.config.facts import regime_facts
 from evenprune.data.calibration import TokenPair
-from evenprune.methods.masks import regime_of
 
 sentences = st.lists(st.integers(1, 3), min_size=1, max_size=9).map(tuple)
 many_pairs = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=30)
@@ -110,7 +110,7 @@ def test_a_beginning_of_several_pairs_is_there_once():
 
 
 def test_no_masks_of_long_rows_are_kept(tmp_path):
-    base = BaseModel(save_model(tmp_path, max_position_embeddings=256), regime_of("2of4"), "cpu")
+    base = BaseModel(save_model(tmp_path, max_position_embeddings=256), regime_facts("2of4"), "cpu")
     one = tuple(5 + k % 50 for k in range(120))
     (pair,) = made([(one, (*one[:30], 60, *one[31:]))])
     base.load_outside(torch.tensor([*pair.ids0, *pair.ids1]))
