@@ -29,7 +29,7 @@ TESTED = [
 MEASURES = demo.MEASURES | {
     ("stereoset", "association"): ("StereoSet association, nats", 1, 3),
     ("mmlu-cloze", "acc"): ("MMLU by text, %", 100, 1),
-    ("bbq-text", "acc_all"): ("BBQ by letter, % right", 100, 1),
+    ("bbq-letter", "acc_all"): ("BBQ by letter, % right", 100, 1),
 }
 CALIBRATIONS = ("none", "ss-b64-cf4")
 REGIMES = {"u50": "50 %", "2of4": "2:4"}
