@@ -35,6 +35,7 @@ CASES = [
     ("methods.dense", {"method": "wanda"}, "reserved for the built-in method"),
     ("benchmarks/summary.json", {"task": "mmlu", "dataset": "mmlu"}, "reserved for the file"),
     ("models.other", {"path": "mine", "hub": "a/b", "label": "M"}, "there is a path of your own"),
+    ("models.world.mirror", "other", "the workflow makes the world's model itself"),
     ("world.seed", 3, "the shipped model belongs to the world with seed 0"),
     # what a task knows
     ("benchmarks.unqover.style", "helmet", "got 'helmet', allowed are fairsteer, cal0"),

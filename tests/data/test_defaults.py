@@ -77,3 +77,12 @@ def test_commands_need_neither_data_nor_pairs_nor_a_path(clone, capsys):
     capsys.readouterr()
     assert main(["compare", "small", "pruned"]) == 0  # the default configuration's benchmarks
     assert "stereoset" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("smolm2-135m", "smollm2-135m"), ("qwen/Qwen2.5-7B-instruct", "Qwen/")]
+)
+def test_an_unknown_model_brings_the_nearest_of_the_catalogue(text, meant, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(UserError, match=f"did you mean '{meant}"), located(text):
+        pass

@@ -146,3 +146,16 @@ def test_a_record_of_another_form_counts_as_none(text, tmp_path):
     path.unlink()
     os.mkfifo(path)  # which nobody writes to
     assert read_record(path) is None
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS, errno.ENOSPC])
+def test_a_cache_of_a_library_that_cannot_be_written_is_one_sentence(code):
+    from huggingface_hub.constants import HF_HOME
+
+    kind = OSError if code == errno.ENOSPC else UserError
+    for place in (HF_HOME, os.path.join(HF_HOME, "modules", "x")):
+        with pytest.raises(kind) as caught, files.library_cache():
+            raise OSError(code, os.strerror(code), place)
+        assert ("set HF_HOME" in str(caught.value)) == (kind is UserError)
+    with pytest.raises(OSError, match="elsewhere"), files.library_cache():
+        raise OSError(code, os.strerror(code), "/elsewhere")

@@ -34,6 +34,7 @@ RESERVED = {
         "summary.json": "the file beside the benchmarks' folders",
     },
 }
+WORLD_MODEL = "world"  # name of the model that the workflow makes
 SHIPPED_SEED = 0  # of the world whose model is shipped
 
 # What the name of a file ends with; anything with a slash is a path too.
@@ -122,7 +123,15 @@ def reserved_names(config: "Config") -> Lines:
 
 
 def world_errors(config: "Config") -> Lines:
-    """Yield an error for a seed of the invented world that no shipped model belongs to."""
+    """Yield errors of the invented world: whose model it is, and what is shipped."""
+    for name, entry in config.models.items():
+        if entry.world and name != WORLD_MODEL:
+            yield f"models.{name}.world: the world's model is called {WORLD_MODEL!r}; use that name"
+        elif entry.world and entry.mirror not in (None, name):
+            yield (
+                f"models.{name}.mirror: got {entry.mirror!r}, but the workflow makes the "
+                f"world's model itself; leave mirror out or set it to {name!r}"
+            )
     seed, shipped = config.world.seed, config.source == "world" and not config.world.retrain
     if seed != SHIPPED_SEED and shipped:
         yield (

@@ -8,7 +8,7 @@ from ..config.benchmark_keys import Benchmark
 from ..config.config import Config, default_config
 from ..io.checksums import read_sealed
 from ..io.codedigest import code_digest
-from ..io.errors import UserError
+from ..io.errors import UserError, nearest
 from ..io.files import digest
 from . import build_calibration
 from .packages import cache_path
@@ -29,6 +29,13 @@ def catalogue_model(name: str) -> Path | None:
     entry = config.models[name].model_dump()
     found = resolve_source("models", name, entry, mirror=config.mirror, lock_path=config.lock)
     return Path(found["folder"])
+
+
+def similar_models(text: str) -> str:
+    """Return "; did you mean …?" with names and hub ids of the catalogue like an unknown one."""
+    models = {k: one for k, one in default_config().models.items() if not one.world}
+    names = [*models, *(one.hub for one in models.values() if one.hub)]
+    return "" if text in names else nearest(text, names) or nearest(text.lower(), names)
 
 
 def dataset_folder(config: Config, name: str) -> Path:

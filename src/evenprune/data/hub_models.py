@@ -36,7 +36,7 @@ def located(*models: Path | str, trust: bool = False) -> Iterator[list[Path]]:
 
 def find_model(text: str, lock: Path | str, trust: bool) -> tuple[Path, str | None]:
     """Return where a model is that lies here or is named, and its commit if it is of the hub."""
-    from .defaults import catalogue_model
+    from .defaults import catalogue_model, similar_models
 
     if is_gguf(text):
         return gguf_folder(Path(text)), None
@@ -46,14 +46,15 @@ def find_model(text: str, lock: Path | str, trust: bool) -> tuple[Path, str | No
             return found, None
         raise UserError(
             f"there is no model {text}: no folder here and no name of the catalogue (one on the "
-            "hub has the form org/name, as openai-community/gpt2)"
+            f"hub has the form org/name, as openai-community/gpt2){similar_models(text)}"
         )
     if there or os.path.isdir(text.partition("/")[0]) or not is_repository(text):
         return Path(text), None
     try:
         return hub_model(text, lock, trust)
     except UserError as error:
-        raise UserError(f"there is no folder {text} here, and {error}") from None
+        near = similar_models(text)
+        raise UserError(f"there is no folder {text} here, and {error}{near}") from None
 
 
 def hub_model(key: str, lock: Path | str, trust: bool) -> tuple[Path, str]:

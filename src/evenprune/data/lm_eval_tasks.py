@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from ..io.errors import UserError, nearest, shown
+from ..io.files import library_cache
 from ..io.reading import read_text
 from ..io.yamlfile import checked
 
@@ -38,7 +39,8 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
         if folder and not own:
             manager = TaskManager(include_path=include)
         if name in manager.all_tasks:
-            return dict(manager.load(name))
+            with library_cache():
+                return dict(manager.load(name))
     except UserError:
         raise
     except RecursionError:

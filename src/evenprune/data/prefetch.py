@@ -120,7 +120,8 @@ def _found(name: str, part: Part, commits: dict[str, str]) -> tuple[str, Path, l
                     return key, folder, names
         except UserError:
             if ref == part.ref:
-                raise  # not every repository has a parquet copy
+                raise
+            # Not every repository has a parquet copy.
     raise UserError(
         f"expected files like {' or '.join(part.file.files)} in the hub's data set {part.repo}, "
         f"found none at {part.ref or 'main'}; correct datasets.{name}.hub.parts.{part.name}.files, "

@@ -95,6 +95,24 @@ def disk_errors(path: Path | str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def library_cache() -> Iterator[None]:
+    """Turn what a library raises that may not write below HF_HOME into one UserError."""
+    from huggingface_hub.constants import HF_HOME
+
+    try:
+        yield
+    except OSError as error:
+        place, home = (os.path.abspath(str(one)) for one in (error.filename, HF_HOME))
+        ours = os.path.commonpath([place, home]) in (place, home)
+        if not ours or error.errno not in (errno.EACCES, errno.EROFS):
+            raise
+        raise UserError(
+            f"could not write {place}: {str(error.strerror).lower()}; set HF_HOME to a folder that "
+            "you may write to, then run the same command again"
+        ) from error
+
+
+@contextlib.contextmanager
 def half_written(path: Path, folder: bool = False) -> Iterator[Path]:
     """Yield the empty file (or folder) beside ``path`` in which ``path`` is made.
 

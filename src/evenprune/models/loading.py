@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..io.errors import UserError, few, shown
+from ..io.files import library_cache
 from ..io.reading import read_json
 from .bos import EMBEDDINGS, tokens_of
 from .quantised import ON_META, loading_options, quantised_by, require_backend, settle
@@ -83,7 +84,8 @@ def library_errors(folder: Path | str, what: str) -> Iterator[None]:
     was to be loaded.
     """
     try:
-        yield
+        with library_cache():
+            yield
     except (UserError, MemoryError):
         raise
     except BaseException as error:
