@@ -23,6 +23,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,10 @@ from .options import Options
 RANK = 8
 STRENGTH = 0.4  # of an adapter, times the root mean square of what its matrix makes of white noise
 CONTEXTS = 12  # a step
-PASS = 128  # tokens in one pass at most, unless a context has more
-STEP = 8  # tokens
+PASS = 256  # tokens in one pass, and at most a context more
+STEP = 16  # tokens
 TEXT_TOKENS = 96  # of a text at most
+ROWS = 4  # texts looked at together
 DRIFT = 0.48
 WARM_UP = 3  # steps
 CLIP = 5.0  # longest gradient
@@ -221,25 +223,27 @@ class Tuning:
             name = type(self.model).__name__
             print(f"note: {name} takes one sentence a row, which takes longer", file=sys.stderr)
         self.queue: list[int] = []
+        # Of texts: what the base model's last block returns, as it is needed again and again.
+        self.base_states: dict[Ids, Tensor] = {}
 
     def _below(self, count: int) -> int:
         return int(torch.randint(count, (1,), generator=self.generator))
 
     @torch.no_grad()
     def _takes_trees(self) -> bool:
-        """Return whether the sentences of a context can stand in one row: tried with a long one."""
-        context = max(self.contexts, key=lambda one: sum(map(len, one.own)))
-        longest = max(sum(map(len, pair)) for one in self.contexts for pair in one.pairs)
-        if tree_objection(self.model, longest + max(map(len, context.own))):
+        """Return whether the sentences of a pass can stand in one row: tried with long ones."""
+        context = max(self.contexts, key=_tokens)
+        if tree_objection(self.model, PASS + _tokens(context)):
             return False
+        parts = [context.own, context.pairs[1]]
         try:
-            alone, self.trees = self._scored([context.own]), True
-            together = self._scored([context.own])
+            alone, self.trees = torch.cat(self._scored(parts)), True
+            together = torch.cat(self._scored(parts))
         except torch.OutOfMemoryError:
             raise
         except (AttributeError, NotImplementedError, TypeError, ValueError, RuntimeError):
             return False
-        apart = (alone[0] - together[0]).abs() / alone[0].abs().clamp(min=1.0)
+        apart = (alone - together).abs() / alone.abs().clamp(min=1.0)
         return bool(apart.max() <= TOLERANCE[self.model.dtype])
 
     def _filled(self, rows: Sequence[Sequence[int]]) -> Tensor:
@@ -301,7 +305,7 @@ class Tuning:
         """Return log p of the sentences of each part, less that of what they begin with alike."""
         rows = [ids for part in parts for ids in part]
         starts = [1 if self.language else _start(part) for part in parts for _ in part]
-        trees = [merged(part) for part in (parts if self.trees else [[ids] for ids in rows])]
+        trees = [merged(part) for part in ([rows] if self.trees else [[ids] for ids in rows])]
         paths = [(tree, path) for tree, one in enumerate(trees) for path in one.paths]
         # Of each scored token: its row, where the token before it stands, and itself.
         owners, spots, wanted = zip(
@@ -350,17 +354,26 @@ class Tuning:
         one, two = pairs[..., 0] - pairs[..., 1]
         return 0.5 * (one - two) ** 2, falls
 
-    def divergence(self, ids: Ids) -> Tensor:
-        """Return KL(base ‖ changed) of a text, summed over its positions but the last."""
+    @torch.no_grad()
+    def _base_state(self, ids: Ids) -> Tensor:
+        """Return what the base model's last block returns for a text, (l, d)."""
+        if ids not in self.base_states:
+            with self.adapters.scaled(0.0):
+                last = self._last(self._filled([ids]))[0]
+            self.base_states[ids] = self.form.hidden(last)[0, : len(ids)].clone()
+        return self.base_states[ids]
 
-        def found() -> Tensor:
-            hidden = self.form.hidden(self._last(self._filled([ids]))[0])[0]
-            return self._logits(hidden)[: len(ids) - 1].log_softmax(-1)
-
-        with self.adapters.scaled(0.0):
-            before = found()
-        after = found()
-        return nn.functional.kl_div(after, before, log_target=True, reduction="sum")
+    def divergence(self, texts: Sequence[Ids]) -> Tensor:
+        """Return KL(base ‖ changed) of texts, summed over their positions but the last."""
+        before = [self._base_state(ids) for ids in texts]
+        after = self.form.hidden(self._last(self._filled(texts))[0])
+        total = torch.zeros((), device=after.device)
+        for ids, one, two in zip(texts, before, after, strict=True):
+            with torch.no_grad():
+                wanted = self._logits(one)[:-1].log_softmax(-1)
+            found = self._logits(two[: len(ids)])[:-1].log_softmax(-1)
+            total = total + nn.functional.kl_div(found, wanted, log_target=True, reduction="sum")
+        return total
 
     def curve(self, contexts: Sequence[Context], texts: Sequence[Ids]) -> list[dict[str, float]]:
         """Return what scales of the change do, in rising order: loss, mean fall (nats), KL
@@ -382,9 +395,9 @@ class Tuning:
                     losses, falls = self.terms(part, [1] * len(part), before)
                     loss += losses.sum().item() / len(contexts)
                     fallen += falls.sum().item() / falling
-                if scale:
-                    apart = sum(self.divergence(ids).item() for ids in texts) / tokens
-            return {"scale": scale, "loss": loss, "fall": fallen, "kl": apart}
+                for start in range(0, len(texts) if scale else 0, ROWS):
+                    apart += self.divergence(texts[start : start + ROWS]).item()
+            return {"scale": scale, "loss": loss, "fall": fallen, "kl": apart / tokens}
 
         found = [point(0.0), point(SCALES[0])]
         low, high = (1, len(SCALES)) if not within(found[-1], self.options) else (0, 0)
@@ -425,7 +438,7 @@ class Tuning:
             chosen = self._next()
             bias = keep = 0.0
             parts = _passes(chosen)
-            leads = self.leads([one for part in parts for one in part])
+            leads = self.leads(chosen)
             for part, before in zip(parts, leads.split(list(map(len, parts))), strict=True):
                 others = [1 + self._below(len(one.pairs) - 1) for one in part]
                 losses, falls = self.terms(part, others, before)
@@ -434,7 +447,7 @@ class Tuning:
                 release_memory()  # that rows of another length would not use again
                 bias, keep = bias + terms[0].item(), keep + terms[1].item()
             ids = self.texts[self._below(len(self.texts))]
-            drift = self.divergence(ids) / (len(ids) - 1)
+            drift = self.divergence([ids]) / (len(ids) - 1)
             (DRIFT / self.options.lora_budget * drift).backward()
             self.adapters.gather()
             nn.utils.clip_grad_norm_(self.adapters.parameters(), CLIP)
@@ -462,18 +475,21 @@ def _lead(own: Tensor) -> Tensor:
 
 
 def _passes(contexts: Sequence[Context]) -> list[list[Context]]:
-    """Return contexts in passes of similar length: what memory is taken depends on their tokens."""
-    found: list[list[Context]] = []
-    for one in sorted(contexts, key=_tokens):
-        if not found or (len(found[-1]) + 1) * _tokens(one) > PASS:
-            found.append([])
-        found[-1].append(one)
-    return found
+    """Return contexts in as few passes of alike many tokens as ``PASS`` asks for."""
+    tokens = [_tokens(one) for one in contexts]
+    count = math.ceil(sum(tokens) / PASS)
+    found: list[list[Context]] = [[] for _ in range(count)]
+    for one, until in zip(contexts, accumulate(tokens), strict=True):
+        found[(until - 1) * count // sum(tokens)].append(one)
+    return [some for some in found if some]
 
 
 def _tokens(context: Context) -> int:
-    """Return how many tokens a context's row takes, and that of another group."""
-    return 2 * len(merged(context.own).tokens)
+    """Return how many tokens a context takes at most, with one other group."""
+    return sum(
+        max(len(merged(rows).tokens) for rows in some)
+        for some in ([context.own], context.pairs[1:])
+    )
 
 
 def adapt(
