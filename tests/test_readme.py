@@ -236,20 +236,22 @@ def test_the_verdict_on_adapters_is_that_of_its_run(repo):
     rows, page = seeds.read_rows("adapters"), seeds.PAGE.read_text(encoding="utf-8")
     assert seeds.filled(page, "adapters") == page
     found = rows.set_index(["method", "regime", "metric"])
-    shares, words = [], []
+    shares, words, parts = [], [], []
     for regime in ("u50", "2of4"):
         one = found.loc["debias-lora", regime]
         plain = float(found.loc[("sparsegpt", regime, "association"), "mean"])
         shares.append(-100 * float(one.loc["association", "method_diff"]) / plain)
         words.append(-100 * float(one.loc["ss", "method_diff"]))
+        excess = float(found.loc[("sparsegpt", regime, "ss"), "mean"]) - 0.5
+        parts.append(words[-1] / excess)
         assert float(one.loc["association", "method_p_holm"]) < 0.05
         assert float(one.loc["ss", "method_p_holm"]) < 0.05
         assert one.loc["ppl", "method_verdict"] == "no change shown"
         assert all(len(seeds.split()) == 5 for seeds in one.seeds)
     text = " ".join(page.split())
     assert "takes {:.0f} % (50 %) and {:.0f} % (2:4) off".format(*shares) in text
-    assert [f"{points:.1f}" for points in words] == ["2.9", "2.9"]
-    assert "SS falls by 2.9 points at both" in text
+    assert "SS falls by {:.1f} and {:.1f} points".format(*words) in text
+    assert "{:.0f} and {:.0f} % of what it is above 50".format(*parts) in text
     assert (found.loc["debias-lora"].xs("lms", level="metric").method_low.astype(float) > 0).all()
     others = [
         f"{100 * float(found.loc[(method, regime, 'ss_others'), 'mean']):.1f}"
