@@ -156,8 +156,6 @@ class ModelEntry(Section):
     of `mirror`, `hub` and `package`; see `docs/your-own.md`"""
     label: Label
     """name in tables"""
-    world: bool = False
-    """true for the model that the workflow makes itself, `world`"""
     dtype: Dtype = "auto"
     """dtype of evaluation; `auto`: the checkpoint's, float32 where the processor is slow in it"""
     chat_template: bool = False
