@@ -1,6 +1,5 @@
 # make demo   set up, run the default configuration, say where the results lie
 # make world   the same for the invented world, config/world.yaml, below results/world
-# make controls   debiasing methods compared with negative controls, in three worlds trained anew
 # make bias   what lowers bias in a real model, and docs/bias.md from it: hours
 # make test   set up if needed, run the fast tests
 # make test-all   the slow ones too
@@ -41,7 +40,7 @@ need_python = @command -v "$(PYTHON)" >/dev/null || \
 # One line for each 25 packages that pip gets, and all from its first error on.
 COUNTED := awk "/^Collecting/ && !(++n % 25) {print \"  \" n \" packages\"; fflush()} /^ERROR/ {bad = 1} bad {print}"
 
-.PHONY: demo world controls bias test test-slow test-all lint docs site env vllm-env lock lock-torch clean
+.PHONY: demo world bias test test-slow test-all lint docs site env vllm-env lock lock-torch clean
 .DEFAULT_GOAL := demo
 
 # $(call run,RESULTS,OPTIONS): a whole run with Snakemake's report, and where its results are
@@ -56,9 +55,6 @@ demo: $(STAMP)
 
 world: $(STAMP)
 	$(call run,results/world,--configfile config/world.yaml)
-
-controls: $(STAMP)
-	PATH="$(abspath $(BIN)):$$PATH" snakemake controls --cores $(CORES) --logger evenprune --configfile config/controls.yaml
 
 bias: $(STAMP)
 	$(call run,results/bias,--configfile config/bias.yaml)

@@ -21,7 +21,6 @@ PLANNED = {
     "make demo": "installs, then computes for minutes",
     "make test": "installs, then runs this",
     "make world": "minutes",
-    "make controls": "hours",
     "snakemake --cores all": "minutes",
     "snakemake prefetch --cores 1 --configfile config/paper.yaml": "the network",
     "snakemake --cores 16 --resources gpu=2 --configfile config/paper.yaml": "GPUs, days",
@@ -138,7 +137,7 @@ def test_what_takes_long_is_planned(copy, command):
 
 @pytest.mark.slow
 @pytest.mark.workflow
-@pytest.mark.parametrize("target", ["demo", "world", "controls", "bias"])
+@pytest.mark.parametrize("target", ["demo", "world", "bias"])
 def test_what_make_calls_is_a_command_that_snakemake_takes(copy, target):
     lines = called(["make", "-n", target], copy).splitlines()
     words = next(line.split(" snakemake ")[1] for line in lines if " snakemake " in line)

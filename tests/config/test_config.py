@@ -18,8 +18,7 @@ def load(repo, given):
 
 
 SHIPPED = (
-    "bias", "config", "controls", "paper", "paper-extended", "protocols", "real-small", "smollm2",
-    "world",
+    "bias", "config", "paper", "paper-extended", "protocols", "real-small", "smollm2", "world",
 )  # fmt: skip
 
 

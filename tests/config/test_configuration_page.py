@@ -16,7 +16,7 @@ described, schema, sections = (
     configuration.described, configuration.schema, configuration.sections
 )  # fmt: skip
 
-CONFIGS = ("catalogue", "config", "controls", "paper", "real-small", "world")
+CONFIGS = ("catalogue", "config", "paper", "real-small", "world")
 
 
 @pytest.mark.parametrize("name", ["README.md", "schema.json"])

@@ -34,17 +34,11 @@ def record(results, out, seconds, **more):
     (folder / FINISHED).write_text(json.dumps(found | more))
 
 
-def test_times_are_measured_or_scaled_or_a_floor_or_unknown(tmp_path):
+def test_times_are_measured_or_scaled_or_unknown(tmp_path):
     said = planned(tmp_path, "paper.yaml")
-    assert "  9 prune wanda: 6.6e+15 FLOP, time unknown (9 unknown)\n  3 prune magnitude" in said
-    assert "  67 evaluate: " in said
+    assert "  9 prune wanda, ss: time unknown (9 unknown)\n" in said
+    assert "  53 evaluate, 6 benchmarks: " in said
     assert "size unknown (give params in their entries): llama-guard3-1b" in said
-    assert "(9 floor)" in planned(tmp_path, "paper.yaml", rate=1e14)
-    paths = run(tmp_path, "paper.yaml")
-    jobs = {job.out: job for job in plan.long_jobs(paths)}
-    # 2 x 8e9 parameters x 2,106 pairs of 24 tokens
-    flops = jobs["pruned/qwen3-8b/sparsegpt/1of4/ss/s0/model"].flops
-    assert flops == pytest.approx(2 * 8e9 * 2106 * 24)
     world, small = (f"pruned/{m}/sparsegpt/1of4/ss/s0/model" for m in ("world", "smollm2-135m"))
     grids = run(tmp_path).config.experiments
     both = grids["main"].model_copy(update={"models": ["world", "smollm2-135m"]})
@@ -54,13 +48,13 @@ def test_times_are_measured_or_scaled_or_a_floor_or_unknown(tmp_path):
     def known(job, *folders, device="cpu"):
         of = Paths(paths.config.model_copy(update={"device": device}))
         folders = folders or [tmp_path]
-        return plan.seconds(jobs[job], [plan.measured_seconds(of, one) for one in folders], None)
+        return plan.seconds(jobs[job], [plan.measured_seconds(of, one) for one in folders])
 
     record(tmp_path, small, 4.0)
     assert known(small) == (4, "measured")
     seconds, basis = known(world)
     assert basis == "scaled"
-    assert seconds == pytest.approx(4 * jobs[world].flops / jobs[small].flops)
+    assert seconds == pytest.approx(4 * jobs[world].parameters / jobs[small].parameters)
     # A GPU was not measured; a run that resumed measures nothing; this run comes before --rates.
     assert known(small, device="cuda") == (0, "unknown")
     record(tmp_path / "second", small, 8.0)

@@ -10,8 +10,7 @@ from evenprune.config.checks import SHIPPED_SEED
 from evenprune.io.errors import UserError
 from evenprune.io.files import read_json, write_json
 from evenprune_world.__main__ import main
-from evenprune_world.controls.measures import read_planted
-from evenprune_world.controls.report_world import fitted, read_points
+from evenprune_world.report_world import fitted, read_planted, read_points
 from evenprune_world.shipped_world_model import WEIGHTS, training_text, unpack
 
 TASKS = ("unqover", "bbq", "mmlu", "hellaswag", "stereoset", "crows_pairs")

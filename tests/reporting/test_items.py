@@ -1,4 +1,4 @@
-"""Items one by one: texts and prompts, dense and pruned answers joined, the limit."""
+"""Items one by one: texts, dense and pruned answers joined, the limit."""
 
 import json
 import math
@@ -7,22 +7,15 @@ import random
 import pytest
 from item_run import HOSTILE, ITEMS, TASKS, item_id, record, write_item_run
 
-from evenprune.analysis.item_texts import FIELDS, prompt_of, read_texts
+from evenprune.analysis.item_texts import FIELDS, read_texts
 from evenprune.analysis.make_items import LEAST, changes, fitted, joined, leans, stereotyped
 from evenprune.cli import main
 from evenprune.config.grids import Checkpoint
 from evenprune.config.paths import ANSWERED
-from evenprune.data.prompts import STYLES
 from evenprune.io.errors import UserError
-from evenprune.tasks.harness import MMLU_HEADER
 
 DENSE = Checkpoint("tiny", "dense", "dense", "none", 0)
 PRUNED = Checkpoint("tiny", "sparsegpt", "2of4", "ss", 0)
-
-
-def fill_pattern(pattern, texts):
-    """Return the prompt of an item, as the page fills it; ``texts`` are its fields and options."""
-    return "".join(texts[part] if isinstance(part, int) else part for part in pattern)
 
 
 @pytest.fixture(scope="module")
@@ -40,47 +33,11 @@ def made(root, monkeypatch, *words):
     return json.loads(out.read_text())
 
 
-# Texts and prompts
+# Texts
 
 
 def test_the_tasks_are_those_that_the_workflow_knows():
     assert set(FIELDS) == set(ANSWERED)
-
-
-@pytest.mark.parametrize("style", STYLES)
-def test_a_pattern_gives_the_prompt_that_is_sent(style):
-    texts = ["A {0} context.", "Who?\ue001", "x", f"y {HOSTILE}", "\\1"]
-    names = ("context", "question", "ans0", "ans1", "ans2")
-    prefix, candidates = STYLES[style](dict(zip(names, texts, strict=True)))
-    for task in ("unqover", "bbq"):
-        pattern, behind = prompt_of(task, style)
-        assert fill_pattern(pattern, texts) == prefix
-        assert behind == candidates
-
-
-def test_the_prompts_of_lm_eval_are_those_of_its_files():
-    from importlib.metadata import distribution
-    from pathlib import Path
-
-    import yaml
-    from jinja2 import Template
-
-    class Loader(yaml.SafeLoader):
-        pass
-
-    Loader.add_constructor("!function", lambda loader, node: node.value)
-    folder = Path(str(distribution("lm_eval").locate_file("lm_eval/tasks")))
-
-    def shipped(file, head=""):
-        content = yaml.load((folder / file).read_text(), Loader)
-        return Template(head + content["doc_to_text"])
-
-    choices = ["w", "x", "y", "z"]
-    template = shipped("mmlu/default/_default_template_yaml", MMLU_HEADER)
-    text = template.render(subject="high school", question=" Why? ", choices=choices)
-    assert fill_pattern(prompt_of("mmlu", None)[0], ["high school", "Why?", *choices]) == text
-    text = shipped("hellaswag/hellaswag.yaml").render(query="A b")
-    assert fill_pattern(prompt_of("hellaswag", None)[0], ["A b"]) == text
 
 
 # Joining
@@ -165,18 +122,8 @@ def test_questions_of_your_own_may_have_different_numbers_of_options(tmp_path):
     ]
     (tmp_path / "quiz.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    def read(style):
-        return read_texts("multiple_choice", tmp_path / "quiz.jsonl", "all", {"style": style})
-
-    asked = read("letters")
-    _, second = asked.values()
-    pattern, behind = prompt_of("multiple_choice", "letters")
-    texts = [*second[0], *second[1]]
-    assert fill_pattern(pattern, texts) == "What?\nA. x\nB. y\nC. z\nAnswer:"
-    assert behind[: len(second[1])] == [" A", " B", " C"]
-    (whole, _) = read("texts").values()
-    assert fill_pattern(*prompt_of("multiple_choice", "texts")[:1], whole[0]) == "Who?"
-    assert prompt_of("multiple_choice", "texts")[1] is None
+    texts = read_texts("multiple_choice", tmp_path / "quiz.jsonl", "all", {})
+    assert [*texts.values()] == [(("Who?",), ("Ann", "Bob")), (("What?",), ("x", "y", "z"))]
 
 
 # The limit
@@ -223,8 +170,6 @@ def test_the_items_of_a_run_are_its_records_with_the_texts_of_its_data(root, mon
             assert answers["logprobs"] == [
                 [round(p, 3) for p in [*row["option_logprobs"], *last]] for row in rows
             ]
-    assert sets["bbq"]["prompt"][0].startswith("Answer with only a single letter.")
-    assert sets["stereoset"]["prompt"] is None
     again = (root / "items.json").read_bytes()
     made(root, monkeypatch)
     assert (root / "items.json").read_bytes() == again

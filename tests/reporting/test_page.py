@@ -277,7 +277,7 @@ def test_a_benchmark_without_a_flip_of_the_harshest_model_is_not_the_first(root,
 
 
 @needs_chromium
-def test_an_item_is_read_with_its_prompt_and_both_answers(page):
+def test_an_item_is_read_with_both_answers(page):
     choose(page, "set", "unqover")
     choose(page, "kind", "all")
     assert counts(page, "kind")["all items"] == ITEMS
@@ -285,10 +285,6 @@ def test_an_item_is_read_with_its_prompt_and_both_answers(page):
     page.until("document.querySelector('#item h3').textContent.startsWith('0 ')")
     assert HOSTILE[:40] in page.run("document.getElementById('item').innerText")
     assert not page.run("document.querySelector('#items img')")
-    prompt = page.run("document.querySelector('#item pre').textContent")
-    context = f"unqover 0 {HOSTILE}"
-    options = " ".join(f"{letter}: answer {j} of 0." for j, letter in enumerate("ABC"))
-    assert prompt == f"Context: {context}\nQ: Who of 0?\nOptions:\n{options}\nAnswer:\n"
     # Dense takes the last option, Debias-SparseGPT the first one of this item.
     rows = cells(page, "#item tbody tr")
     assert rows[0] == ["answer 0 of 0", "", "4.7 %", "-6.000", "99.7 % ✓", "-1.000", "5.000"]

@@ -18,7 +18,7 @@ LABELS = "evenprune.analysis.labels"
 SHOWING = (
     "say-results",
     *("make-tables", "make-paper", "explain"),
-    *("report-controls", "report-world", "compare", "evaluate"),
+    *("report-world", "compare", "evaluate"),
 )
 
 

@@ -61,12 +61,6 @@ def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
     assert jobs["make_tables"] == 1
 
 
-def test_worlds_to_compare_are_named(clone):
-    done = snakemake(clone, "-n", "--cores", "1", "controls")
-    assert done.returncode != 0
-    assert "--configfile config/controls.yaml" in done.stdout + done.stderr
-
-
 def test_a_run_that_does_not_fit_the_disk_stops_before_its_first_job(clone):
     models = {"huge": {"hub": "some/huge", "label": "Huge", "params": "900000B"}}
     grid = {"models": ["huge"], "methods": ["magnitude"], "regimes": ["2of4"]}

@@ -103,7 +103,7 @@ def words(run):
     """All at once, as one plan takes two seconds; test_reruns.py has them one by one."""
     run.append("methods/solver.py", "\n# a comment\n")
     run.append("pruning/card.md.j2", "More words.\n")
-    run.append("../../worlds/evenprune_world/controls/page.py", "\nUNUSED = 1\n")
+    run.append("../../worlds/evenprune_world/report_world.py", "\nUNUSED = 1\n")
 
 
 def touched(run):

@@ -11,10 +11,8 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.types import DeploymentMethod
 
-# Of this workflow, for the rules of the worlds, which lie elsewhere.
-SNAKEFILE, ENVIRONMENT = map(
-    workflow.current_basedir.join, ("../Snakefile", "../../environment.yml")
-)
+# For the rules of the world too, which lie elsewhere.
+ENVIRONMENT = workflow.current_basedir.join("../../environment.yml")
 REPO = Path(str(workflow.current_basedir)).resolve().parents[1]
 # Taken from a git source (`module: snakefile: github(…)`), the workflow has no folder: then the
 # package is an installed one, and Snakemake fetches the few other files.
@@ -174,14 +172,6 @@ def in_report(path, category, **labels):
     if entry := {"table": TABLES, "figure": FIGURES}.get(category, {}).get(Path(path).stem):
         return report(path, category=entry["section"], labels={"what": entry["shows"]})
     return report(path, category=category.capitalize(), labels=labels)
-
-
-def unasked(wildcards):
-    """The input of `controls` where the configuration names no worlds."""
-    raise WorkflowError(
-        "expected the worlds to compare under controls.worlds, but the configuration names none; "
-        "run `snakemake --cores all controls --configfile config/controls.yaml`"
-    )
 
 
 # Rules of world.smk make the world; a mirror or the hub is just there.

@@ -1,4 +1,4 @@
-"""``python -m evenprune_world``: the invented world, and pages of runs in it."""
+"""``python -m evenprune_world``: the invented world, and the page of what models learned."""
 
 from collections.abc import Sequence
 
@@ -8,8 +8,7 @@ COMMANDS: cli.Commands = {
     "generate-world": "evenprune_world.generate_world",
     "train-world": "evenprune_world.train_world",
     "shipped-world-model": "evenprune_world.shipped_world_model",
-    "report-world": "evenprune_world.controls.report_world",
-    "report-controls": "evenprune_world.controls.report_controls",
+    "report-world": "evenprune_world.report_world",
 }
 
 

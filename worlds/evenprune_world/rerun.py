@@ -21,9 +21,5 @@ def dependencies(paths: Paths) -> Dependencies:
             else {"command": "shipped-world-model"} | of("shipped_world_model")
         )
     if paths.world_files():
-        page = of("controls.report_world")
-        found["report_world", ALL] = page | packages("numpy", "matplotlib")
-    if config.controls.worlds:
-        page = of("controls.report_controls")
-        found["report_controls", ALL] = page | packages("numpy", "scipy", "matplotlib")
+        found["report_world", ALL] = of("report_world") | packages("numpy", "pandas")
     return found

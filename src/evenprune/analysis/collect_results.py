@@ -100,24 +100,20 @@ def clustered_errors(run_sheet: RunSheet, point: Checkpoint, numbers: Numbers) -
 
 
 def dto_values(run_sheet: RunSheet, point: Checkpoint, numbers: Numbers) -> Numbers:
-    """Return the distances to the optimum that a checkpoint's metrics allow, with intervals.
+    """Return the distance to the optimum where a checkpoint's metrics allow it, with its interval.
 
     ``n`` is the number of items of both parts. The standard error and the 95 % interval
-    (metrics ``<name>_low``, ``<name>_high``) are those of ``stats.paired``, by cluster where items
+    (metrics ``dto_low``, ``dto_high``) are those of ``stats.paired``, by cluster where items
     are clustered, within 0 and 1.
     """
-    distances: Numbers = {}
-    for definition in dto.definitions(run_sheet):
-        parts = [numbers.get(Quantity(*part), _of(None))["value"] for part in definition.parts]
-        if None in parts:
-            continue
-        sample = jackknife(dto.distance_sums(run_sheet, point, definition))
-        value = float(definition.distance(np.array(parts)))
-        quantity = Quantity(dto.SLUG, definition.name)
-        estimate = sample.estimate(lambda only: only) if sample else Estimate(value)
-        distances[quantity] = _of(value, estimate.n, estimate.stderr)
-        distances |= _ends(quantity, estimate.interval(0.0, 1.0), estimate.n)
-    return distances
+    parts = [numbers.get(Quantity(*part), _of(None))["value"] for part in dto.parts(run_sheet)]
+    if not parts or None in parts:
+        return {}
+    sample = jackknife(dto.distance_sums(run_sheet, point))
+    value, quantity = float(dto.distance(np.array(parts))), Quantity(dto.SLUG, dto.SLUG)
+    estimate = sample.estimate(lambda only: only) if sample else Estimate(value)
+    ends = _ends(quantity, estimate.interval(0.0, 1.0), estimate.n)
+    return {quantity: _of(value, estimate.n, estimate.stderr), **ends}
 
 
 def rate_ends(run_sheet: RunSheet, numbers: Numbers) -> Numbers:
@@ -160,8 +156,8 @@ def checkpoint_values(run_sheet: RunSheet, point: Checkpoint) -> Numbers:
     numbers |= rate_ends(run_sheet, numbers) | dto_values(run_sheet, point, numbers)
     if path := files["serving"]:
         numbers |= metric_values("serving", measurements.read_part(path, point), path)
-        for *name, number in measurements.ratio_values(run_sheet, point):
-            numbers[Quantity("serving", *name)] = number
+        for metric, number in measurements.ratio_values(run_sheet, point):
+            numbers[Quantity("serving", metric)] = number
     if path := files["masks"]:
         for *name, number in mask_diffs.mask_values(Path(path)):
             numbers[Quantity(mask_diffs.SLUG, *name)] = number

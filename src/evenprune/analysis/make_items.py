@@ -26,7 +26,7 @@ from ..io.files import canonical_json, write_text
 from ..io.outputs import check_file
 from ..io.reading import expected_form
 from ..stats.records import Record, read_records
-from .item_texts import FIELDS, ItemText, prompt_of, read_texts
+from .item_texts import FIELDS, ItemText, read_texts
 
 MEGABYTES = 2.0
 SEED = 0  # of the sample that a limit leaves
@@ -70,11 +70,8 @@ def item_sets(sheet: RunSheet) -> Iterator[Items]:
         for key, folders in alike.items():
             about = json.loads(key)
             data = source_folder(paths.dataset(entry.dataset))
-            spec = about.pop("spec") | {"style": about["style"]}
-            texts = read_texts(entry.task, data, about["split"], spec)
-            pattern, candidates = prompt_of(entry.task, about["style"])
+            texts = read_texts(entry.task, data, about["split"], about.pop("spec"))
             about |= {"benchmark": slug, "task": entry.task, "fields": FIELDS[entry.task]}
-            about |= {"prompt": pattern, "candidates": candidates}
             records = (
                 (point, read_records(folder / ITEMS, FIELDS_OF_RECORDS))
                 for point, folder in folders

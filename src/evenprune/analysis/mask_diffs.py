@@ -1,21 +1,19 @@
 """How far the masks of a pruned checkpoint are from SparseGPT's, matrix by matrix.
 
 compare-masks counts; here its CSV becomes rows of results.csv (benchmark ``masks``, category
-``layer.module`` such as ``26.self_attn.o_proj``), and those become the ranking, the expectation
-under random masks and the test of concentration that table, figure and claim share. A mask is
-which weights of a matrix are pruned; a pattern is its part in an aligned group of four inputs.
+``layer.module`` such as ``26.self_attn.o_proj``), and those become the ranking and the test of
+concentration that table and claim share. A mask is which weights of a matrix are pruned; a pattern
+is its part in an aligned group of four inputs.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import comb
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import fisher_exact
 
-from ..config.facts import REGIMES
 from ..config.run_sheet import RunSheet
 from ..io.checksums import check_sum
 from ..io.errors import UserError
@@ -106,10 +104,7 @@ def compared(run_sheet: RunSheet, asked_by: str) -> list[Group]:
     """
     name = experiment_of(run_sheet, ("masks", "main", "*"))
     points = [
-        point
-        for point in run_sheet.experiment(name, asked_by)
-        if run_sheet.files[point]["masks"]
-        and run_sheet.base_method(point.method) == "debias-sparsegpt"
+        point for point in run_sheet.experiment(name, asked_by) if run_sheet.files[point]["masks"]
     ]
     if not points:
         raise UserError(
@@ -121,26 +116,6 @@ def compared(run_sheet: RunSheet, asked_by: str) -> list[Group]:
 
 
 # What to hold it against
-
-
-def random_masks(regime: str) -> tuple[float, float, float]:
-    """Return (weight disagreement, pattern disagreement, Jaccard) expected of random masks.
-
-    Two masks drawn independently and evenly among those of a regime, in wide matrices: weights
-    are pruned with probability s, or in every group of an N:M regime all choices with equal chance.
-    """
-    facts = REGIMES[regime]
-    share = facts.zeros / facts.of
-    disagreement = 2 * share * (1 - share)
-    same = (1 - disagreement) ** 4
-    if facts.structured:
-        # Of a group larger than four, four weights hold 0, 1, … of its zeros.
-        size, choices = min(4, facts.of), comb(facts.of, facts.zeros)
-        same = sum(
-            comb(size, zeros) * (comb(facts.of - size, facts.zeros - zeros) / choices) ** 2
-            for zeros in range(min(size, facts.zeros) + 1)
-        ) ** (4 // size)
-    return disagreement, 1 - same, share / (2 - share)
 
 
 @dataclass(frozen=True)

@@ -52,16 +52,15 @@ def log_ratios(
     content: dict[str, Any],
     names: Sequence[str],
     metric: str,
-    batch: str = "",
     base: Sequence[str] = (),
 ) -> list[float]:
     """Return ln(checkpoint / base) of a figure in every round, of several their means.
 
-    ``base`` are other checkpoints of the measurement, without any its dense model. ``batch`` as in
-    ``batch 8``, "" for the first one. Empty where there is no dense model to compare with.
+    It is that of the first batch size. ``base`` are other checkpoints of the measurement, without
+    any its dense model. Empty where there is no dense model to compare with.
     """
     base = base or list(filter(None, [content["dense"]]))
-    size = int(batch.removeprefix("batch ") or content["spec"]["batch_sizes"][0])
+    size = content["spec"]["batch_sizes"][0]
     rounds: dict[int, dict[str, float]] = {}
     for row in content["rounds"] if base else ():
         if row["batch"] == size and metric in row["figures"]:
@@ -74,9 +73,7 @@ def log_ratios(
     ]
 
 
-def log_ratios_between(
-    run_sheet: RunSheet, ours: Group, base: Group, metric: str, batch: str = ""
-) -> list[float]:
+def log_ratios_between(run_sheet: RunSheet, ours: Group, base: Group, metric: str) -> list[float]:
     """Return ln(ours / base) of a figure of one model in every round; with several seeds of means.
 
     Empty where one of the two was not measured, or not in the same job as the other.
@@ -90,12 +87,10 @@ def log_ratios_between(
     if not set(names[0] + names[1]) <= set(content["checkpoints"]):
         return []
     with expected_form("figures of every round", path, remedy(path)):
-        return log_ratios(content, names[0], metric, batch, names[1])
+        return log_ratios(content, names[0], metric, names[1])
 
 
-def ratio_to_dense(
-    run_sheet: RunSheet, group: Group, metric: str, batch: str = ""
-) -> inference.PairedRatio | None:
+def ratio_to_dense(run_sheet: RunSheet, group: Group, metric: str) -> inference.PairedRatio | None:
     """Return how a grid point's figure compares with the dense model's, paired by round.
 
     With several seeds the geometric mean over them in each round. None for the dense model itself,
@@ -104,31 +99,24 @@ def ratio_to_dense(
     dense = dense_group(run_sheet, group.model)
     if group.is_base or dense is None:
         return None
-    logs = log_ratios_between(run_sheet, group, dense, metric, batch)
+    logs = log_ratios_between(run_sheet, group, dense, metric)
     return inference.paired_ratio(logs, run_sheet.config.serving.margin) if logs else None
 
 
 def ratio_values(
     run_sheet: RunSheet, point: Checkpoint
-) -> Iterator[tuple[str, str, dict[str, float | int | None]]]:
-    """Yield (metric, category, value) of a checkpoint's ratios, as results.csv has them.
+) -> Iterator[tuple[str, dict[str, float | int | None]]]:
+    """Yield (metric, value) of a checkpoint's ratios, as results.csv has them.
 
     ``<metric>_ratio``, the ends of its interval ``<metric>_ratio_low`` and ``_high``, the p-value
     ``<metric>_ratio_p_same``, and ``<metric>_log_ratio``, the mean logarithm with its error.
     """
-    path = run_sheet.files[point]["serving"]
-    if path is None:
-        return
     (group,) = groups([point])
-    with expected_form("batch sizes", path, remedy(path)):
-        batches = [f"batch {size}" for size in read_measurement(path)["spec"]["batch_sizes"]]
     for metric in PAIRED:
-        for category in ("", *batches):
-            if ratio := ratio_to_dense(run_sheet, group, metric, category):
-                log = {"value": math.log(ratio.value), "n": ratio.n, "stderr": ratio.log_stderr}
-                yield f"{metric}_log_ratio", category, log
-                for end in ("value", "low", "high", "p_same"):
-                    value, name = getattr(ratio, end), f"{metric}_ratio_{end}"
-                    if value is not None:
-                        known = {"value": value, "n": ratio.n}
-                        yield name.removesuffix("_value"), category, known
+        if ratio := ratio_to_dense(run_sheet, group, metric):
+            log = {"value": math.log(ratio.value), "n": ratio.n, "stderr": ratio.log_stderr}
+            yield f"{metric}_log_ratio", log
+            for end in ("value", "low", "high", "p_same"):
+                value, name = getattr(ratio, end), f"{metric}_ratio_{end}"
+                if value is not None:
+                    yield name.removesuffix("_value"), {"value": value, "n": ratio.n}

@@ -22,12 +22,10 @@ WINDOWS = ("gptq2048", "gptq2048+bos", "documents")  # whose perplexity follows 
 
 def benchmarks_behind(sheet: RunSheet, quantity: Quantity) -> list[str]:
     """Return the benchmarks behind a number: its own, or those that a distance is made from."""
-    slug, metric, _ = quantity
+    slug = quantity.benchmark
     if slug in sheet.config.benchmarks:
         return [slug]
-    metric = metric.removesuffix("_low").removesuffix("_high")
-    distances = [each for each in dto.definitions(sheet) if (slug, metric) == (dto.SLUG, each.name)]
-    return [part.benchmark for each in distances for part in each.parts]
+    return [part.benchmark for part in dto.parts(sheet)] if slug == dto.SLUG else []
 
 
 def files_of(sheet: RunSheet, point: Checkpoint, quantity: Quantity) -> dict[str, Any]:
@@ -120,9 +118,9 @@ def computed(
                     return None
             return measure.value(records)
     if slug == dto.SLUG:
-        own = [each for each in dto.definitions(sheet) if each.name == metric]
-        return dto.distance_sums(sheet, point, own[0]).value if own else None
-    masks = slug == mask_diffs.SLUG
-    parts = mask_diffs.mask_values(Path(files["masks"])) if masks else ratio_values(sheet, point)
-    numbers = {(name, part): number["value"] for name, part, number in parts}
-    return numbers.get((metric, category))
+        return dto.distance_sums(sheet, point).value if metric == dto.SLUG else None
+    if slug == mask_diffs.SLUG:
+        parts = mask_diffs.mask_values(Path(files["masks"]))
+        return {part[:2]: part[2]["value"] for part in parts}.get((metric, category))
+    numbers = {name: number["value"] for name, number in ratio_values(sheet, point)}
+    return None if category else numbers.get(metric)

@@ -37,8 +37,7 @@ def checkpoint_sums(
     """Return a checkpoint's number as sums over items, once for each definition of its metric."""
     slug, metric, category = quantity
     if slug == dto.SLUG:
-        definitions = [each for each in dto.definitions(run_sheet) if each.name == metric]
-        return [dto.distance_sums(run_sheet, point, each) for each in definitions]
+        return [dto.distance_sums(run_sheet, point)] if metric == dto.SLUG else []
     entry = run_sheet.config.benchmarks.get(slug)
     key = (entry.task if entry else "", metric)
     measures = [table[key] for table in (MEASURES, OTHERWISE) if key in table]

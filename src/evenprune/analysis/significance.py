@@ -10,7 +10,7 @@ baseline (``counterpart``) of a debiasing method is the same pruning without the
 SparseGPT with the same options, refitted against refitted, or another solver where the method has
 one. With several calibration seeds a row ``mean`` tests the means over the seeds; its errors cover
 the choice of the seeds too, those of ``low_fixed``, ``high_fixed`` and ``p_fixed`` do not.
-The benchmark ``dto`` has the distances to the optimum. A benchmark that shares its data with the
+The benchmark ``dto`` has the distance to the optimum. A benchmark that shares its data with the
 calibration pairs is not tested (``grids.in_calibration``).
 
 Tests and verdicts are those of ``stats.verdicts``, over ``units``: clusters of items, or items, of
@@ -184,7 +184,7 @@ def counterpart(run_sheet: RunSheet, point: Checkpoint) -> Checkpoint | None:
 def questions(run_sheet: RunSheet, against: str) -> list[Question]:
     """Return what is compared of two checkpoints: see ``stats.verdicts``, and the headlines.
 
-    Of a debiasing method also some parts, the paper's unsafe answers and the distances.
+    Of a debiasing method also some parts, the paper's unsafe answers and the distance.
     """
     every = []
     for slug, entry in run_sheet.benchmarks().items():
@@ -201,11 +201,8 @@ def questions(run_sheet: RunSheet, against: str) -> list[Question]:
             for name in dict.fromkeys(names)
             if (entry.task, name) in MEASURES
         ]  # fmt: skip
-    if against == METHOD:
-        every += [
-            Question(dto.SLUG, each.name, dto.SLUG, each.parts, each.joined, False)
-            for each in dto.definitions(run_sheet)
-        ]
+    if against == METHOD and (parts := dto.parts(run_sheet)):
+        every.append(Question(dto.SLUG, dto.SLUG, dto.SLUG, parts, dto.joined_sums, False))
     return every
 
 

@@ -123,14 +123,13 @@ def reserved_names(config: "Config") -> Lines:
 
 
 def world_errors(config: "Config") -> Lines:
-    """Yield errors of the invented world: whose model it is, and what is shipped."""
-    for name, entry in config.models.items():
-        if entry.world and name != WORLD_MODEL:
-            yield f"models.{name}.world: the world's model is called {WORLD_MODEL!r}; use that name"
-        elif entry.world and entry.mirror not in (None, name):
+    """Yield errors of the invented world: where its model is, and what is shipped."""
+    entry = config.models.get(WORLD_MODEL)
+    for key in ("mirror", "path"):
+        if entry and (value := getattr(entry, key)) not in (None, WORLD_MODEL):
             yield (
-                f"models.{name}.mirror: got {entry.mirror!r}, but the workflow makes the "
-                f"world's model itself; leave mirror out or set it to {name!r}"
+                f"models.{WORLD_MODEL}.{key}: got {value!r}, but the workflow makes the world's "
+                f"model itself; leave {key} out"
             )
     seed, shipped = config.world.seed, config.source == "world" and not config.world.retrain
     if seed != SHIPPED_SEED and shipped:
@@ -151,8 +150,7 @@ def experiment_errors(config: "Config") -> Lines:
         used = experiment.calibrations
         yield from unknown(f"{where}.calibrations", used, config.calibrations, "calibration")
         for index, model in enumerate(experiment.models):
-            entry = config.models.get(model)
-            if entry and entry.world != (config.source == "world"):
+            if model in config.models and (model == WORLD_MODEL) != (config.source == "world"):
                 yield (
                     f"{where}.models.{index}: model {model!r} does not go with source "
                     f"{config.source!r}; the world's model needs source 'world', all others "
@@ -206,8 +204,8 @@ def path_errors(config: "Config") -> Lines:
     """Yield an error for each source with a path of its own and another place beside it."""
     for kind in ("models", "datasets"):
         for name, entry in getattr(config, kind).items():
-            for key in ("mirror", "hub", "world"):
-                if entry.path is not None and getattr(entry, key, None):
+            for key in ("mirror", "hub"):
+                if entry.path is not None and getattr(entry, key):
                     yield (
                         f"{kind}.{name}.{key}: there is a path of your own beside it, which is "
                         "used; remove one of the two"

@@ -19,7 +19,6 @@ from pydantic import (
     StringConstraints,
     ValidationError,
     create_model,
-    field_validator,
     model_validator,
 )
 
@@ -63,22 +62,6 @@ class World(Section):
     retrain: bool = False
     """train the model instead of taking the shipped one, which belongs to seed 0: any other seed
     needs it"""
-
-
-class Controls(Section):
-    """Several invented worlds: the target ``controls`` makes the run in each and compares."""
-
-    worlds: list[Annotated[int, Field(ge=0)]] = Field([])
-    """their seeds, in place of `world.seed`; at least two, each run with `<results>/w<seed>` as its
-    results, compared on one page in `<results>/report`; also `--config 'controls={worlds: [3,
-    4]}'`; `[]`: no such target; a model that is not shipped is trained"""
-
-    @field_validator("worlds")
-    @classmethod
-    def _several(cls, worlds: list[int]) -> list[int]:
-        if len(worlds) == 1 or len(set(worlds)) < len(worlds):
-            raise ValueError("expected at least two seeds, each once, as in [0, 1, 2]")
-        return worlds
 
 
 # Those of Pruning that a variant may have its own way; how pairs are aligned is a calibration's.
@@ -173,8 +156,6 @@ class ModelEntry(Section):
     of `mirror`, `hub` and `package`; see `docs/your-own.md`"""
     label: Label
     """name in tables"""
-    world: bool = False
-    """true for the model that the workflow makes itself, `world`"""
     dtype: Dtype = "auto"
     """dtype of evaluation; `auto`: the checkpoint's, float32 where the processor is slow in it"""
     chat_template: bool = False
@@ -261,8 +242,6 @@ class Config(Section):
     """CPU threads of one pruning or evaluation job"""
     world: World = World()
     """the invented world"""
-    controls: Controls = Controls()
-    """the worlds of the target `controls`, which compares them"""
     models: dict[Slug, ModelEntry]
     """catalogue of models, by name"""
     datasets: dict[Slug, DatasetEntry]

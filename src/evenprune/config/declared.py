@@ -28,17 +28,15 @@ PROTOCOL: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def deviations(config: Config, slug: str, model: str) -> list[str]:
-    """Return in words each setting that is not the declared one; empty for the paper's form.
+def is_declared(config: Config, slug: str, model: str) -> bool:
+    """Return whether a benchmark has exactly the declared settings for a model.
 
-    A task that the paper does not have, and any benchmark of an invented world, deviate.
+    Not one of a task that the paper does not have, nor any of an invented world.
     """
     entry = config.benchmarks[slug]
+    if config.source == "world" or entry.task not in PROTOCOL:
+        return False
     facts = FACTS[entry.task]
-    if config.source == "world":
-        return ["an invented world"]
-    if entry.task not in PROTOCOL:
-        return ["not in the paper"]
     found = {
         "split": splits_of(entry.task, entry.dataset)[0],
         "style": next(iter(facts.styles), None),
@@ -47,11 +45,7 @@ def deviations(config: Config, slug: str, model: str) -> list[str]:
         **asked_of(config, entry, model),
     }
     declared = {**COMMON, "headline": facts.headline, **PROTOCOL[entry.task]}
-    return [
-        f"{name} {found.get(name)} in place of {wanted}"
-        for name, wanted in declared.items()
-        if found.get(name) != wanted
-    ]
+    return all(found.get(name) == wanted for name, wanted in declared.items())
 
 
 def as_declared(config: Config, task: str, model: str) -> str | None:
@@ -59,11 +53,5 @@ def as_declared(config: Config, task: str, model: str) -> str | None:
 
     ``dto`` is the run's only where its two benchmarks are (``analysis/printed.py``).
     """
-    return next(
-        (
-            slug
-            for slug, entry in config.benchmarks.items()
-            if entry.task == task and not deviations(config, slug, model)
-        ),
-        None,
-    )
+    mine = (slug for slug, entry in config.benchmarks.items() if entry.task == task)
+    return next((slug for slug in mine if is_declared(config, slug, model)), None)

@@ -100,28 +100,22 @@ def mask_references(config: Config) -> dict[Checkpoint, Checkpoint]:
     """Return the SparseGPT checkpoint that a checkpoint's masks are compared with.
 
     That of the same model, regime, calibration and seed for Debias-SparseGPT and its variants.
-    For SparseGPT itself it is that of the first seed: what another draw of the calibration data
-    does. Checkpoints without such a counterpart in the run are left out. A comparison reads two
-    whole models, so only the experiment ``masks`` has them or, without one, all checkpoints of a
-    run with the table ``masks``.
+    Checkpoints without such a counterpart in the run are left out. A comparison reads two whole
+    models, so only the experiment ``masks`` has them or, without one, all checkpoints of a run
+    with the table ``masks``.
     """
     points = all_checkpoints(config)
     if "masks" in config.experiments:
         points = sorted(experiment_checkpoints(config, "masks"))
     elif "masks" not in config.tables:
         return {}
-    plain = [point for point in reversed(points) if point.method == "sparsegpt"]
-    first = {(point.model, point.regime, point.calibration): point for point in plain}
-    known, found = set(points), {}
-    for point in points:
-        reference = first.get((point.model, point.regime, point.calibration))
-        if base_method(config, point.method) == "debias-sparsegpt":
-            reference = replace(point, method="sparsegpt")
-        elif point.method != "sparsegpt":
-            continue
-        if reference in known and reference != point:
-            found[point] = reference
-    return found
+    known = set(points)
+    return {
+        point: reference
+        for point in points
+        if base_method(config, point.method) == "debias-sparsegpt"
+        and (reference := replace(point, method="sparsegpt")) in known
+    }
 
 
 def in_calibration(config: Config, point: Checkpoint, benchmark: str, category: str = "") -> bool:

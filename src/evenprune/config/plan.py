@@ -2,8 +2,7 @@
 
 Times are those that finished jobs of this run recorded on the same kind of device; else those of
 its kind in finished runs (this one, the default one in results/, and --rates), in proportion to the
-operations of the forward passes. A kind of job that was never measured has no time;
---flops-per-second gives a floor for it.
+models' parameters. A kind of job that was never measured has no time.
 """
 
 import argparse
@@ -14,7 +13,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +26,14 @@ from ..io.progress import format_seconds
 from ..io.provenance import FINISHED, read_record, record_folder
 from ..io.yamlfile import read_yaml
 from . import grids
-from .benchmark_keys import Benchmark
 from .config import CATALOGUE, DEFAULT, Config, load_config
-from .facts import NO_CALIBRATION
-from .grids import Checkpoint
 from .job_options import mirror
 from .paths import Paths
 from .run_sheet import RUN_SHEET, read_run_sheet
 from .section import listed
-from .tasks import FACTS, splits_of
 
 # Beside the models: evaluations' records, calibration, tables. Small, but never nothing.
 SPARE = 1.02
-# Assumed of data that is not counted yet.
-NEW_TOKENS = 256  # of an answer, where the configuration does not say
-PAIR_TOKENS = 24  # of two sentences
-PAIRS = {"stereoset": 2_106, "crows_pairs": 1_677, "question_pairs": 1_000}
-OWN_ROWS = 100  # of a file of the user's own
 # As in 3.8B or 135M, the size in words of a model whose files are not here.
 _WORDS = re.compile(r"([0-9.]+) ?([BM])")
 _ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
@@ -54,14 +44,14 @@ Measured = Sequence[tuple["Job", float]]  # jobs of one results folder with thei
 
 @dataclass(frozen=True)
 class Job:
-    """A job whose time counts: what it makes, below the results, and its operations.
+    """A job whose time counts: what it makes, below the results, and its model's parameters.
 
-    Times of jobs of one ``kind`` are in proportion to ``flops``. ``makes``: bytes left on the disk.
+    Times of jobs of one ``kind`` are in proportion to these. ``makes``: bytes left on the disk.
     """
 
     kind: str
     out: str
-    flops: float
+    parameters: float
     makes: float = 0.0
 
 
@@ -73,8 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--results", metavar="DIR", help="in place of the configuration's results")
     add("--rates", type=Path, metavar="DIR", help="results of another run whose times count")
     add("--whole", action="store_true", help="the whole run, also what is done already")
-    add("--flops-per-second", type=float, metavar="R",
-        help="assumed rate of one device, for a floor where nothing was measured")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> None:
@@ -85,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
     default = Path(Config.model_fields["results"].default)
     folders = [Path(paths.results), *([args.rates] if args.rates else []), default]
     print(f"{args.configfile}: long jobs to do on {paths.config.device} (all: snakemake -n)")
-    print("\n".join(plan(paths, folders, args.flops_per_second, args.whole)))
+    print("\n".join(plan(paths, folders, args.whole)))
 
 
 def read_config(
@@ -98,9 +86,7 @@ def read_config(
     return load_config(given, DEFAULT, catalogue)
 
 
-def plan(
-    paths: Paths, measured_in: Sequence[Path], rate: float | None = None, whole: bool = False
-) -> list[str]:
+def plan(paths: Paths, measured_in: Sequence[Path], whole: bool = False) -> list[str]:
     """Return what of a run is left, or the ``whole`` of it, in lines: jobs, seconds, disk."""
     results = Path(paths.results)
     left = [job for job in long_jobs(paths) if whole or not _is_done(results / job.out)]
@@ -108,18 +94,17 @@ def plan(
     total, lines, unknown = 0.0, list[str](), 0
     for kind in dict.fromkeys(job.kind for job in left):
         mine = [job for job in left if job.kind == kind]
-        times = [seconds(job, measured, rate) for job in mine]
+        times = [seconds(job, measured) for job in mine]
         known = Counter(basis for _, basis in times)
         spent = sum(one for one, _ in times)
         time = "time unknown" if known["unknown"] else format_seconds(spent)
         how = ", ".join(f"{count} {basis}" for basis, count in known.items())
-        lines.append(f"  {len(mine)} {kind}: {sum(j.flops for j in mine):.2g} FLOP, {time} ({how})")
+        lines.append(f"  {len(mine)} {kind}: {time} ({how})")
         total, unknown = total + spent, unknown + known["unknown"]
     lines.append(f"one after the other: {format_seconds(total)}" if left else "nothing is left")
     if unknown:
         lines.append(
-            f"and {unknown} jobs of a kind that was never measured on this device: run some of "
-            "them, or give --flops-per-second for a floor"
+            f"and {unknown} jobs of a kind that was never measured on this device: run some of them"
         )
     models = grids.needed_models(paths.config)
     if unsized := [name for name in models if not model_size(paths, name)[0]]:
@@ -144,44 +129,17 @@ def long_jobs(paths: Paths) -> list[Job]:
     for point in paths.checkpoints:
         parameters, size = model_size(paths, point.model)
         if not point.is_base:
-            kind = f"prune {grids.base_method(config, point.method)}"
-            flops = 2 * parameters * _calibration_tokens(paths, point)
-            found.append(Job(kind, f"pruned/{point.key}/model", flops, size))
+            kind = f"prune {grids.base_method(config, point.method)}, {point.calibration}"
+            found.append(Job(kind, f"pruned/{point.key}/model", parameters, size))
         if paths.is_exported(point):
             # Values of half the weights and two bits a place: 9/16 in half precision.
-            found.append(Job("export", f"exported/{point.key}", 0.0, size * 9 / 16))
-        tokens = sum(map(_benchmark_tokens, grids.benchmarks_of(config, point).values()))
-        found.append(Job("evaluate", f"evals/{point.key}", 2 * parameters * tokens))
-    serving = config.serving
+            found.append(Job("export", f"exported/{point.key}", parameters, size * 9 / 16))
+        kind = f"evaluate, {len(grids.benchmarks_of(config, point))} benchmarks"
+        found.append(Job(kind, f"evals/{point.key}", parameters))
     for model in dict.fromkeys(point.model for point in grids.serving_checkpoints(config)):
-        steps = serving.new_tokens * (serving.rounds + 1) * len(paths.served(model))
-        flops = 2 * model_size(paths, model)[0] * sum(serving.batch_sizes) * steps
-        found.append(Job("serve", f"serving/{model}/efficiency.json", flops))
+        parameters = model_size(paths, model)[0] * len(paths.served(model))
+        found.append(Job("serve", f"serving/{model}/efficiency.json", parameters))
     return found
-
-
-def _calibration_tokens(paths: Paths, point: Checkpoint) -> float:
-    """Return the tokens that a checkpoint is calibrated on, counted or else assumed; 1 for none."""
-    if point.calibration == NO_CALIBRATION:
-        return 1.0
-    try:
-        tokens = read_json(paths.calibration_manifest(point) or "")["tokens"]
-        return float(sum(tokens.values()) if isinstance(tokens, dict) else tokens)
-    except (UserError, KeyError, TypeError, ValueError):
-        entry = paths.config.calibrations[point.calibration]
-        pairs = sum(PAIRS.get(name, OWN_ROWS) for name in entry.pairs)
-        texts = entry.n_texts or (OWN_ROWS if entry.texts else 0)
-        return float(pairs * PAIR_TOKENS + texts * entry.max_tokens)
-
-
-def _benchmark_tokens(entry: Benchmark) -> float:
-    facts = FACTS[entry.task]
-    split = entry.split or splits_of(entry.task, entry.dataset)[0]
-    items = facts.items.get(split, facts.items[""])
-    items = min(items, entry.limit or items) * (entry.orders or 1)
-    groups = 1 + entry.counterfactuals / 2  # sentences about another group share their beginnings
-    answer = (entry.max_new_tokens or NEW_TOKENS) if facts.judged else 0
-    return float(items * (facts.item_tokens * groups + answer))
 
 
 def measured_seconds(paths: Paths, folder: Path) -> Measured:
@@ -204,17 +162,16 @@ def measured_seconds(paths: Paths, folder: Path) -> Measured:
     return found
 
 
-def seconds(job: Job, measured: Sequence[Measured], rate: float | None) -> tuple[float, str]:
+def seconds(job: Job, measured: Sequence[Measured]) -> tuple[float, str]:
     """Return the seconds of a job and how they are known, by the first folder that knows it."""
     for found in measured:
         alike = [(one, spent) for one, spent in found if one.kind == job.kind]
-        same = [spent for one, spent in alike if (one.out, one.flops) == (job.out, job.flops)]
-        if same:
+        if same := [spent for one, spent in alike if replace(one, makes=job.makes) == job]:
             return same[0], "measured"
-        spent, flops = sum(spent for _, spent in alike), sum(one.flops for one, _ in alike)
         if alike:
-            return (spent * job.flops / flops if flops else spent / len(alike)), "scaled"
-    return (job.flops / rate, "floor") if rate else (0.0, "unknown")
+            spent, size = sum(spent for _, spent in alike), sum(one.parameters for one, _ in alike)
+            return spent * job.parameters / size if size else spent / len(alike), "scaled"
+    return 0.0, "unknown"
 
 
 # Disk

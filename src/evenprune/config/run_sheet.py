@@ -23,7 +23,7 @@ RUN_SHEET = "run_sheet.json"
 # Places on this machine, and other keys that change no table.
 LOCAL = {*("mirror", "lock", "device", "threads", "pdf", "keep", "check_disk")}
 # What decides how numbers are shown, and where; and words of the entries.
-SHOWN = ("title", "tables", "figures", "controls", "results")
+SHOWN = ("title", "tables", "figures", "results")
 WORDS = {
     "models": ("label", "params", "instruction_tuned", "multilingual", "licence"),
     "methods": ("label",),

@@ -49,8 +49,6 @@ class TaskFacts:
     means: dict[str, str] = field(default_factory=dict)
     compared: bool = False
     group: Group = "fairness"
-    items: dict[str, int] = field(default_factory=lambda: {"": 1_000})
-    item_tokens: int = 100
 
 
 _WRITTEN = own_yaml(Path(__file__).with_name(DATA_FILES[0]))

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from ..config.benchmark_keys import Benchmark
+from ..config.checks import WORLD_MODEL
 from ..config.config import Config, default_config
 from ..io.checksums import read_sealed
 from ..io.codedigest import code_digest
@@ -24,7 +25,7 @@ def catalogue_model(name: str) -> Path | None:
     Raises UserError where it cannot be had.
     """
     config = default_config()
-    if name not in config.models or config.models[name].world:
+    if name not in config.models or name == WORLD_MODEL:
         return None
     entry = config.models[name].model_dump()
     found = resolve_source("models", name, entry, mirror=config.mirror, lock_path=config.lock)
@@ -33,7 +34,7 @@ def catalogue_model(name: str) -> Path | None:
 
 def similar_models(text: str) -> str:
     """Return "; did you mean …?" with names and hub ids of the catalogue like an unknown one."""
-    models = {k: one for k, one in default_config().models.items() if not one.world}
+    models = {k: one for k, one in default_config().models.items() if k != WORLD_MODEL}
     names = [*models, *(one.hub for one in models.values() if one.hub)]
     return "" if text in names else nearest(text, names) or nearest(text.lower(), names)
 

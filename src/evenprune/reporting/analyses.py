@@ -10,7 +10,7 @@ import numpy as np
 from ..analysis import mask_diffs
 from ..analysis.claims import ALPHA, Finding, findings
 from ..analysis.comparisons import Comparison, Key
-from ..analysis.labels import REGIME_LABELS, model_label, pair_label, point_label
+from ..analysis.labels import model_label, pair_label, point_label
 from ..analysis.results import Group, Quantity, dense_group, groups
 from ..analysis.run import Run
 from ..config.finished import ITEMS
@@ -55,7 +55,7 @@ def masks(run: Run, slug: str) -> Table:
         sentences.append(f"{label}: {sentence}" if label else sentence)
     columns = [replace(field.column, direction="") for field in fields]
     fixed = "" if len(shown) > 1 else f" ({pair_label(sheet, shown[0])})"
-    said = [*sentences, *mask_notes(shown, rows), *provenance_notes(sheet)]
+    said = [*sentences, *mask_notes(rows), *provenance_notes(sheet)]
     return made(run, slug, rows, columns, said, fixed=fixed)
 
 
@@ -76,17 +76,11 @@ def mask_sentence(run: Run, group: Group, values: Mapping[str, float], rows: Seq
     return f"{text}."
 
 
-def mask_notes(shown: Sequence[Group], rows: Sequence[Row]) -> list[str]:
-    """Return sentences on what is bold, and on random masks."""
-    expected = []
-    for regime in dict.fromkeys(group.regime for group in shown):
-        words = "{:.4f}, {:.4f} and {:.4f}".format(*mask_diffs.random_masks(regime))
-        expected.append(f"{words} at {REGIME_LABELS[regime]}")
+def mask_notes(rows: Sequence[Row]) -> list[str]:
+    """Return sentences on what is bold, and on zeros of the dense model."""
     bold = any(cell.bold for row in rows for cell in row.cells.values())
     return ["Bold: largest disagreement or difference, smallest Jaccard index."] * bold + [
         "Weights that were zero before pruning count as pruned.",
-        "Two random masks would have a weight disagreement, pattern disagreement and Jaccard index "
-        f"of {'; '.join(expected)}.",
     ]
 
 

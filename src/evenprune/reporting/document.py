@@ -87,7 +87,7 @@ def bottom_line(run: Run, replies: list[Answer], said: list[str]) -> Paragraphs:
             f"All numbers were measured in a small invented world (seed {config.world.seed}) "
             "with models trained for it. They test the methods where the planted bias is known and "
             "are not the numbers of the paper. report/world.html shows what the dense models "
-            "learned; snakemake controls compares with negative controls."
+            "learned."
         )
     lines = [("Bottom line", f"Of {len(findings)} claims of the paper, {words}. {where}")]
     # The verdict stands before each claim: nobody takes a refuted one for a result.

@@ -44,7 +44,6 @@ from .tables import Table
 BUILDERS: dict[str, Callable[[Run, str], Table]] = {
     "rows": rows.build,
     "calibrations": rows.calibrations,
-    "judged": rows.judged,
     "answer": answer.build,
     "associations": analyses.associations,
     "claims": analyses.claims,
@@ -62,7 +61,6 @@ DRAWERS: dict[str, Callable[[Run, str], Drawing]] = {
     "answer": figure_answer.draw,
     "unqover_heatmap": figures.heatmap,
     "changes": figures.changes,
-    "frontier": figures.frontier,
 }
 
 

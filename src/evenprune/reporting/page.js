@@ -103,17 +103,10 @@ function card(k) {
     line.append(make("td", dense.logprobs[k] && pruned.logprobs[k]
       ? (pruned.logprobs[k][j] - dense.logprobs[k][j]).toFixed(3) : "–"));
   });
-  const scroll = make("div", "", { className: "scroll" }), prompt = make("details");
+  const scroll = make("div", "", { className: "scroll" });
   scroll.append(grid);
-  const texts = [...item[FIELDS], ...item[OPTIONS]];
-  const after = set.candidates?.slice(0, item[OPTIONS].length) ?? item[OPTIONS].map(one => ` ${one}`);
-  prompt.append(make("summary", "Prompt as sent"), ...(set.prompt ? [
-    make("pre", set.prompt.map(part => Number.isInteger(part) ? texts[part] : part).join("")),
-    make("p", `Scored after it: ${after.map(one => `“${one}”`).join(", ")}.` +
-      (set.chat ? " Sent as a user's turn of the model's chat template." : "")),
-  ] : [make("p", "No prompt: each sentence is scored by itself, after the start token.")]));
   parts.push(scroll, make("p", "✓ the model's answer. %: share among the options. Near tie: the " +
-    `two likeliest options are less than ${TIE} nats apart.`, { className: "notes" }), prompt);
+    `two likeliest options are less than ${TIE} nats apart.`, { className: "notes" }));
   at("item").replaceChildren(...parts);
 }
 

@@ -29,7 +29,7 @@ from .forms import STYLE
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("paper.html.j2", "page.js")
 TEMPLATE, SCRIPT = (Path(__file__).with_name(name) for name in DATA_FILES)
-FIRST = ("answer", "frontier")  # the figure below the answer: the first that the run has
+FIRST = "answer"  # the figure below the answer
 OPEN = ("Main Results", "Sparsity Regimes")  # all other sections are folded
 # Which answers of a task count as stereotyped.
 STEREOTYPED = {
@@ -69,14 +69,12 @@ def page_text(
     library_script, library_style = library()
     scripts = [library_script, SCRIPT.read_text(encoding="utf-8")]
     hashes = [hashlib.sha256(one.encode()).digest() for one in scripts]
-    drawn = [piece.slug for piece in content.pieces if piece.kind == "figure"]
-    first = next((one for one in FIRST if one in drawn), None)
     sections: dict[str, list[dict[str, Any]]] = {"": []}  # "" is what the page begins with
     for piece in content.pieces:
         body = tables.get(piece.slug, "")
         if piece.kind == "figure":
             body = base64.b64encode(figures[piece.slug]).decode()
-        place = "" if (piece.kind, piece.slug) == ("figure", first) else piece.section
+        place = "" if (piece.kind, piece.slug) == ("figure", FIRST) else piece.section
         sections.setdefault(place, []).append({**asdict(piece), "body": body})
     values = {
         "content": content,

@@ -12,14 +12,9 @@ import matplotlib.ticker
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 
-from ..analysis.labels import COLORS, MARKERS
-from ..analysis.results import Group, Measured
 from ..config.run_sheet import RunSheet
 from ..io.errors import UserError
 from ..io.files import atomic_path, write_csv
-from .forms import ARROWS
-from .table_columns import Field
-from .tables import Z95, Cell
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("figures.mplstyle",)
@@ -44,37 +39,14 @@ class Drawing:
     rows: list[Row]
 
 
-def primary(run_sheet: RunSheet, slug: str, *tasks: str) -> list[str]:
-    """Return the benchmark of each task; UserError where the run lacks one that a figure shows."""
-    slugs = {task: run_sheet.primary(task) for task in tasks}
-    lacking = [task for task, name in slugs.items() if name is None]
-    if lacking:
-        raise UserError(
-            f"the figure {slug} shows {' and '.join(tasks)}, but the configuration has no "
-            f"benchmark with task {' and '.join(lacking)}; add one or leave the figure out"
-        )
-    return list(map(str, slugs.values()))
-
-
-def line_rows(field: Field, group: Group, measured: Measured, x: str) -> Row:
-    """Return the CSV row of one point of a line."""
-    cell, scale = Cell(measured.value, "", error=measured.stderr), field.column.scale
-    low, high = cell.interval(field.column) or (None, None)
-    numbers = {"value": measured.value, "ci_low": low, "ci_high": high}
-    numbers |= {"sd": measured.sd, "printed": measured.printed}
-    shown = {name: "" if one is None else f"{scale * one:.4f}" for name, one in numbers.items()}
-    return {**group.named, "x": x, "column": field.column.key, **shown}
-
-
-def axis_label(field: Field) -> str:
-    """Return a quantity with its unit, and an arrow to its better values."""
-    unit = " (%)" if field.column.scale == 100 else " (0–1)" if field.column.group == "dto" else ""
-    return f"{field.column.head}{unit} {ARROWS[field.column.direction]}".strip()
-
-
-def half_width(measured: Measured, scale: float) -> float:
-    """Return half a bar: 95 % from the standard error, else the standard deviation over seeds."""
-    return scale * (Z95 * measured.stderr if measured.stderr is not None else measured.sd or 0.0)
+def benchmark(run_sheet: RunSheet, slug: str, task: str) -> str:
+    """Return the benchmark of a task; UserError where the run lacks one that a figure shows."""
+    if found := run_sheet.primary(task):
+        return found
+    raise UserError(
+        f"the figure {slug} shows {task}, but the configuration has no benchmark with task {task}; "
+        "add one or leave the figure out"
+    )
 
 
 def panel_grid(models: Sequence[str], count: int) -> tuple[Figure, list[list[Any]]]:
@@ -97,24 +69,6 @@ def panel_grid(models: Sequence[str], count: int) -> tuple[Figure, list[list[Any
 
 
 LONG = 22  # letters of a label of which no four stand side by side
-
-
-def plot_line(axis: Any, points: Sequence[Point], method: str, label: str, **look: Any) -> None:
-    """Draw a method's line through (x, y, half width of its bar)."""
-    x, y, half = zip(*points, strict=True)
-    axis.errorbar(x, y, yerr=half, color=COLORS[method], marker=MARKERS[method], elinewidth=0.7,
-                  label=label, **look)  # fmt: skip
-
-
-def scale_perplexity(axis: Any) -> None:
-    """Make the x axis logarithmic where its values span a factor of 4."""
-    low, high = axis.dataLim.intervalx
-    if low > 0 and high / low > 4:
-        axis.set_xscale("log")
-        subs = (1, 2, 5) if high / low > 10 else (1, 2, 3, 5)  # three ticks show the scale
-        axis.xaxis.set_major_locator(mpl.ticker.LogLocator(subs=subs))
-        axis.xaxis.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
-        axis.xaxis.set_minor_locator(mpl.ticker.NullLocator())
 
 
 def add_legend(figure: Figure, axes: Iterable[Iterable[Any]]) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..analysis import labels
 from ..analysis.labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..analysis.results import ALPHA, Group, Quantity, dense_group, groups
 from ..analysis.run import OURS, Run
@@ -221,16 +220,6 @@ def build(run: Run, slug: str) -> Table:
         model="" if len(models) > 1 else f" of {model_label(sheet, models[0])}",
         beside=", beside CrowS-Pairs" if sheet.primary("crows_pairs") else "",
     )  # fmt: skip
-
-
-def judged(run: Run, slug: str) -> Table:
-    """Return the usual rows; the CSV says in each who judged."""
-    table, sheet = build(run, slug), run.sheet
-    judges = {name: labels.judge_label(sheet, name) for name in sheet.benchmarks()}
-    text = "; ".join(f"{name}: {label}" for name, label in judges.items() if label)
-    named = ({**row.identity, "judge": text} if row.identity else {} for row in table.rows)
-    rows = (replace(row, identity=own) for row, own in zip(table.rows, named))
-    return replace(table, rows=tuple(rows))
 
 
 def calibrations(run: Run, slug: str) -> Table:

@@ -5,11 +5,10 @@ from typing import Any
 from ..config import tasks
 from ..config.tasks import FACTS, Direction
 
-# Of numbers that no benchmark's own metrics are: the distances to the optimum, fidelity to the
+# Of numbers that no benchmark's own metrics are: the distance to the optimum, fidelity to the
 # dense model, and what serving measures.
 DERIVED: dict[str, Direction] = {
     "dto": "down",
-    "dto_bbq": "down",
     "flips": "down",
     "js_divergence": "down",
     "decode_tok_per_s": "up",

@@ -94,14 +94,7 @@ def some(sums: Sums, places: Sequence[int]) -> Sums:
 
 
 def joined(measure: Measure, parts: Sequence[Sums]) -> Sums:
-    """Return a metric whose terms are those of other metrics.
-
-    Metrics of the same items share them, and their clusters; those of others are put after them.
-    """
-    first = parts[0]
-    if all(one.ids == first.ids for one in parts):
-        columns = np.concatenate([one.parts for one in parts], axis=2)
-        return Sums(measure, first.ids, columns, first.clusters)
+    """Return a metric whose terms are those of metrics of other benchmarks, item after item."""
     from scipy.linalg import block_diag
 
     blocks = [block_diag(*(one.parts[:, k] for one in parts)) for k in (0, 1)]

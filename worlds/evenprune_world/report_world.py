@@ -2,11 +2,14 @@
 
 ``--world`` names the world's folder, ``--model NAME DIR`` the evaluation of a dense model (the
 folder with a folder a benchmark), once for each; ``--out`` gets world.csv, world.md and
-world.html. A *gap* is what a model holds, in nats (measures.py); its counterpart are the planted
-log-odds, those of the world's own texts.
+world.html. A *gap* is what a model holds, in nats: ln p of the stereotype less that of the other
+sentence, or of the group that a question names first less that of the other. Its counterpart are
+the planted log-odds, those of the world's own texts.
 """
 
 import argparse
+from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,12 @@ import numpy as np
 import pandas as pd
 
 from evenprune.io.errors import UserError
-from evenprune.io.files import write_csv
+from evenprune.io.files import read_json, read_jsonl, write_csv, write_text
 from evenprune.io.outputs import check_place
-
-from .document import words_table, write_page
-from .measures import read_planted, read_rows
+from evenprune.io.reading import expected_form
+from evenprune.reporting.forms import to_html, to_markdown, to_page
+from evenprune.reporting.tables import Row, Table
+from evenprune.stats.records import own_order
 
 TITLE = "The invented world: what is planted, and what is learned"
 # Benchmark -> what its items are called on the page.
@@ -30,18 +34,45 @@ COLUMNS = ("model", "items", "item_id", "category", "planted", "measured")
 HEADS = ("model", "items", "n", "mean planted", "mean measured", "slope", "correlation")
 
 
+def read_planted(path: Path) -> dict[str, Any]:
+    """Return what ``generate-world`` wrote of leans and items; UserError for anything else."""
+    found: dict[str, Any] = read_json(path)
+    with expected_form("the world's leans and items", path, "make the world again"):
+        [row["log_odds"] for row in found["leans"]]
+        [items.keys() for items in found["items"].values()]
+    return found
+
+
 def read_points(planted: dict[str, Any], folder: Path, model: str, task: str) -> pd.DataFrame:
-    """Return the gaps of a benchmark's items, of questions over all orders of the options.
+    """Return the gaps of a benchmark's items, of questions the mean over the options' orders.
 
     A settled question is left out: its answer is not a matter of leans. Raises UserError where an
     item is not of this world.
     """
-    rows = read_rows(folder / task / "items.jsonl", task, planted["items"].get(task, {}))
-    values = [
-        (model, task, row["item_id"], row.get("category", ""), row["t"], row["gap"])
-        for row in rows
-        if not row["sign"]
-    ]
+    path = folder / task / "items.jsonl"
+    items = {
+        name: one if isinstance(one, Mapping) else {"log_odds": one}
+        for name, one in planted["items"].get(task, {}).items()
+    }
+    every = list(read_jsonl(path, ("item_id", "option_logprobs")))
+    gaps: dict[str, list[float]] = {}
+    with expected_form(f"records of {task}", path, "evaluate again"):
+        for row in every:
+            name, scores = str(row["item_id"]), row["option_logprobs"]
+            if name not in items:
+                raise UserError(
+                    f"expected the items of this world in {path}, got {name!r}, which its "
+                    "planted.json does not have; evaluate on this world's data"
+                )
+            if items[name].get("right") is None:
+                first, second = items[name].get("groups", (0, 1))
+                gaps.setdefault(name, []).append(scores[first] - scores[second])
+        values = [
+            (model, task, name, row.get("category", ""), float(items[name]["log_odds"]), gap)
+            for row in own_order(path, every)
+            if (name := str(row["item_id"])) in gaps
+            for gap in [float(np.mean(gaps[name]))]
+        ]
     return pd.DataFrame(values, columns=COLUMNS)
 
 
@@ -94,6 +125,9 @@ def run(args: argparse.Namespace) -> None:
         "All values are in nats; world.csv has every item. The training text has no sentence in "
         "the form of these pairs."
     )
-    table = words_table("gaps", "Measured against planted", HEADS, lines, [text])
-    write_page(args.out / "world", TITLE, [table])
+    shown = tuple(Row(tuple(line)) for line in lines)
+    table = Table("gaps", "Measured against planted", HEADS, (), shown, (text,))
+    html = to_page([f"<h1>{escape(TITLE)}</h1>", to_html(table)], TITLE)
+    write_text(args.out / "world.html", html)
+    write_text(args.out / "world.md", f"# {TITLE}\n\n{to_markdown(table)}")
     print(f"{args.out}/world.html, .md, .csv: {len(rows)} items of {len(models)} models")
