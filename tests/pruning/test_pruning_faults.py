@@ -169,7 +169,6 @@ def flip(file):
 @pytest.mark.parametrize(
     ("options", "damaged"),
     [
-        ({}, None),
         ({"method": "magnitude", "refit_steps": 5}, None),
         ({"method": "debias-lora", "regime": "dense", "lora_steps": 2}, None),
         # A finished shard, or its record, that was changed is made again.
@@ -216,16 +215,15 @@ def test_bias_weight_zero_is_sparsegpt_bit_for_bit(model, pairs, tmp_path):
         assert weights(scaling, bias_weight=0, bias_scaling=scaling) == plain
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_dtype_and_sharding_of_the_base_are_read(dtype, pairs, tmp_path):
+def test_dtype_and_sharding_of_the_base_are_read(pairs, tmp_path):
     """Several shards with an index; the result has the base's dtype."""
-    base = save_model(tmp_path / "base", "qwen2", dtype=dtype, max_shard_size="20KB")
+    base = save_model(tmp_path / "base", "qwen2", dtype=torch.bfloat16, max_shard_size="20KB")
     assert (base / "model.safetensors.index.json").is_file()
     assert main(prune_command(base, tmp_path / "out", pairs)) == 0
     check = ["check", "--model", str(tmp_path / "out"), "--base", str(base)]
     assert main([*check, "--out", str(tmp_path / "check.json")]) == 0
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
-    assert loaded.dtype == dtype
+    assert loaded.dtype == torch.bfloat16
     assert json.loads((tmp_path / "check.json").read_text())["sparsity"] >= 0.5
 
 
