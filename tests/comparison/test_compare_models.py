@@ -55,6 +55,14 @@ def test_evaluate_says_what_is_good_and_the_difference_to_a_baseline(ground, tmp
     wrong = ["--baseline", str(tmp_path / "none"), "--out", str(tmp_path / "third")]
     assert main(["evaluate", "--model", str(other), *data, *wrong]) == 2
     assert not (tmp_path / "third").exists()
+    # Another benchmark does not replace a result.
+    own = tmp_path / "own.csv"
+    own.write_text("question,option1,option2,answer\nWho sang?,Vel,Tor,A\nWho ran?,Vel,Tor,B\n")
+    before = (out / "metrics.json").read_bytes()
+    words = ["--benchmark", "multiple_choice", "--data", str(own), "--out", str(out)]
+    assert main(["evaluate", "--model", str(dense), *words]) == 2
+    assert "found one of unqover; give each benchmark its own folder" in capsys.readouterr().err
+    assert (out / "metrics.json").read_bytes() == before
 
 
 def test_printed_errors_are_over_clusters(tmp_path):
@@ -75,25 +83,6 @@ def test_printed_errors_are_over_clusters(tmp_path):
     assert result.to_frame().loc["acc", "stderr"] == pytest.approx(expected)
     write_jsonl(tmp_path / "items.jsonl", [{**row, "cluster": None} for row in rows])
     assert result.errors() == {"acc": 9.0}
-
-
-def test_another_benchmark_does_not_replace_a_result(ground, tmp_path, capsys):
-    root, dense, _ = ground
-    out = tmp_path / "out"
-
-    own = tmp_path / "own.csv"
-    own.write_text("question,option1,option2,answer\nWho sang?,Vel,Tor,A\nWho ran?,Vel,Tor,B\n")
-
-    def evaluate(task, data):
-        words = ["evaluate", "--model", str(dense), "--benchmark", task, "--data", str(data)]
-        return main([*words, "--out", str(out), "--limit", "4"])
-
-    assert evaluate("unqover", root / "data/unqover") == 0
-    before = (out / "metrics.json").read_bytes()
-    capsys.readouterr()
-    assert evaluate("multiple_choice", own) == 2
-    assert "found one of unqover; give each benchmark its own folder" in capsys.readouterr().err
-    assert (out / "metrics.json").read_bytes() == before
 
 
 def test_all_models_are_looked_at_before_the_first_is_evaluated(ground, tmp_path, capsys):

@@ -194,15 +194,6 @@ def test_what_is_no_pair_is_refused(tmp_path, capsys, change, said, message):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_cut_file_is_refused(tmp_path, capsys):
-    dense, pruned = both(tmp_path)
-    file = pruned / f"samples_hellaswag_{DATE}.jsonl"
-    file.write_text(file.read_text()[:-50])
-    status, *_, errors = compared(capsys, tmp_path, dense, pruned)
-    assert status == 2
-    assert "line 60 does not parse" in errors
-
-
 def test_missing_and_foreign_items_are_counted_and_never_paired(tmp_path, capsys):
     """Forty lines of the same items, five of other ones, fifteen left out."""
 

@@ -19,12 +19,11 @@ from safety_models import TURNS
 from evenprune import cli
 from evenprune.config.tasks import FACTS, metrics_of
 from evenprune.data.readers.choice import ChoiceItem
-from evenprune.data.readers.texts import read_wikitext
 from evenprune.language_models.language_model import load_language_model
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.records import read_records
 from evenprune.tasks import perplexity
-from evenprune.tasks.harness import Harness, wikitext_pages
+from evenprune.tasks.harness import Harness
 from evenprune.tasks.protocol import Protocol
 
 TASKS = {
@@ -108,12 +107,8 @@ def test_adding_a_benchmark_evaluates_only_that_one(model, data, tmp_path, ran):
     [
         ({"my-bbq": {"task": "bbq"}}, "key data"),
         ({"x": {"task": "chess", "data": "."}}, "task: got 'chess', allowed are"),
-        ({"x": {"data": "."}}, "does not name its task"),
         ({"x": {"task": "bbq", "data": ".", "limits": 3}}, "limits: unknown key"),
-        ({"x": {"task": "bbq", "data": ".", "limit": 0}}, "limit: got 0, expected a number from 1"),
-        ({"x": {"task": "bbq", "data": "/nowhere"}}, "found nothing"),
         *(({slug: {}}, "name of a benchmark") for slug in ("../../x", "..", "summary.json")),
-        ({}, "one benchmark at least"),
         ("{", "expected JSON in --benchmarks"),
     ],
 )
@@ -132,10 +127,6 @@ def test_all_perplexities_at_once(lm, data):
     total = sum(item["nll"] for item in found.items if item["category"] == "lmeval")
     assert math.log(word["value"]) * word["n"] == pytest.approx(total)
     assert math.log(byte["value"]) * byte["n"] == pytest.approx(total)
-
-
-def test_wikitext_has_62_pages(shared):
-    assert len(wikitext_pages(read_wikitext(shared / "data/wikitext2"))) == 62
 
 
 @pytest.mark.parametrize("chat", [False, True])

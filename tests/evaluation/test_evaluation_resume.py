@@ -14,8 +14,7 @@ from evenprune.language_models.journal import Journal
 TASKS = {
     "unqover": ("--orders", "6", "--batch-size", "8"),
     "perplexity": ("--batch-size", "2"),
-    **dict.fromkeys(("hellaswag", "crows_pairs"), ("--batch-size", "1")),
-    "stereoset": ("--batch-size", "4"),
+    "hellaswag": ("--batch-size", "1"),
 }
 
 
@@ -88,10 +87,7 @@ def test_what_was_kept_comes_back_unchanged(tmp_path_factory, values, cut):
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("[", "{broken"), ("0.333", "0.334"), ('"stage",1', '"stage",7'), ('"stage"', '["stage"]')],
-)
+@pytest.mark.parametrize(("old", "new"), [("[", "{broken"), ("0.333", "0.334")])
 def test_an_edited_line_and_those_after_it_are_computed_again(old, new, tmp_path, capsys):
     path = tmp_path / "partial.jsonl"
     journal = Journal(path, "k")

@@ -132,9 +132,7 @@ def test_what_is_missing_is_named_before_anything_is_loaded(compressed, tmp_path
     ("config", "needed"),
     [
         ({"quant_method": "gptq", "bits": 4}, "gptqmodel and optimum"),
-        ({"quant_method": "awq", "bits": 4}, "gptqmodel"),
         ({"load_in_4bit": True, "quant_method": "bitsandbytes"}, "bitsandbytes"),
-        ({"quant_method": "torchao", "quant_type": {"default": "int8_weight_only"}}, "torchao"),
     ],
 )
 def test_a_missing_package_is_one_sentence(ground, tmp_path, capsys, config, needed):

@@ -98,19 +98,6 @@ def test_what_a_model_computes_of_its_config_is_in_the_dtype_of_the_passes(tmp_p
         assert torch.equal(ours, load_model(tmp_path, dtype=dtype).get_input_embeddings()(ids))
 
 
-@pytest.mark.parametrize(("bos", "more"), [("auto", 0), ("always", 1)])
-def test_bos_counts_in_calibration_and_is_recorded(tmp_path, bos, more):
-    """Of a tokenizer that puts none."""
-    folder = save_model(tmp_path / "base", "llama", seed=1)
-    pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(8))
-    assert main(prune_command(folder, tmp_path / "out", pairs, bos=bos)) == 0
-    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
-    assert manifest["options"]["bos"] == bos
-    plain = tokenize_pairs(random_pairs(8), AutoTokenizer.from_pretrained(folder), "equal-length")
-    tokens = sum(len(pair.ids0) + len(pair.ids1) for pair in plain.pairs)
-    assert manifest["calibration"]["tokens"]["pairs"] == tokens + 2 * 8 * more
-
-
 def test_checkpoint_of_the_base_model_alone(tmp_path):
     """GPT-2's files on the hub lack the prefix and carry the causal mask as a tensor."""
     folder = save_model(tmp_path / "base", "gpt2")

@@ -10,7 +10,7 @@ from evaluation_fixtures import bbq_rows, logprob, tiny_lm, unexplained, unqover
 from evenprune.data.readers.bbq import read_bbq
 from evenprune.io.errors import UserError
 from evenprune.stats.measures import MEASURES
-from evenprune.stats.metrics import combination, name_shares, text_lead, unqover_bias
+from evenprune.stats.metrics import combination, name_shares, unqover_bias
 from evenprune.tasks import bbq, unqover
 from evenprune.tasks.protocol import Protocol, make_protocol
 from evenprune.tasks.unqover_generator import CATEGORIES, balanced_items
@@ -143,20 +143,6 @@ def test_answers_are_scored_by_their_texts(questions):
     assert {name: metrics[name]["value"] for name in expected} == pytest.approx(expected, abs=1e-3)
     assert metrics["lean_amb_text"]["n"] == metrics["margin_dis_text"]["n"] == 6
     agrees("bbq", rows, metrics)
-
-
-def test_a_leaning_to_a_name_cancels_over_a_block(questions):
-    """A model that says Vel, whatever is asked, neither knows anything nor is biased."""
-    _, rows, _ = evaluated(bbq.TASK, questions)
-    for row in rows:
-        # Of a negative question Vel is the stereotyped answer.
-        other = 3 - row["biased_idx"] - row["unknown_idx"]
-        vel = row["biased_idx"] if row["polarity"] == "neg" else other
-        row["text_logprobs"] = [-1.0 if k == vel else -8.0 for k in range(3)]
-    found = bbq.bbq_metrics(rows)
-    for name in ("margin_dis_text", "lean_amb_text", "lean_dis_text"):
-        assert found[name]["value"] == pytest.approx(0, abs=1e-9)
-    assert text_lead(rows[0], rows[0]["unknown_idx"]) is None
 
 
 def test_a_limit_takes_whole_blocks(questions):

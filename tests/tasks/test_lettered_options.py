@@ -128,16 +128,6 @@ def test_what_cannot_be_scored_is_refused(bos, prompt, options, message):
         score_prompts(tiny_lm(bos), [(prompt, options)])
 
 
-def test_chat_template_brings_its_own_bos(lm):
-    tokenizer = tiny_lm().tokenizer
-    tokenizer.chat_template = "<s>{% for m in messages %}U:{{ m['content'] }}\n{% endfor %}S:"
-    chat = LanguageModel(lm.model, tokenizer, lm.max_length, lm.transform)
-    scores = score_prompts(chat, [("Who?", [" A", " B", " C"])], chat_template=True)[0]
-    assert scores.n_tokens == len("<s>U:Who?\nS:") - len("<s>") + 1
-    with pytest.raises(UserError, match="chat template"):
-        score_prompts(lm, [("Who?", [" A", " B", " C"])], chat_template=True)
-
-
 def test_merged_candidate_is_scored_from_the_last_common_token():
     # A tokenizer that merges the colon with the letter: the prompt's own last token is no
     # prefix of the encodings.

@@ -37,11 +37,6 @@ def test_mean_and_its_standard_error():
     assert metrics.mean([1.0])["stderr"] is None
 
 
-def test_entropy_is_largest_where_all_options_are_alike():
-    assert metrics.entropy(metrics.softmax([7.0] * 3)) == pytest.approx(math.log(3))
-    assert metrics.entropy(metrics.softmax([50.0, 0.0, 0.0])) == pytest.approx(0, abs=1e-9)
-
-
 def test_calibration_error_by_hand():
     # Bins (0.5, 0.6] and (0.9, 1]: |1 - (0.55 + 0.6)| + |1 - 0.95| over three items.
     found = metrics.expected_calibration_error([0.55, 0.6, 0.95], [True, False, True])

@@ -37,8 +37,6 @@ from evenprune import cli
 from evenprune.io.errors import UserError
 from evenprune.language_models.generation import greedy
 from evenprune.tasks import judges
-from evenprune_world import unsafe_prompts as world_safety
-from evenprune_world.society import Society
 
 
 def complete(lm, texts, new_tokens=12, batch_size=4, stop=None):
@@ -362,18 +360,6 @@ def test_a_chat_template_where_there_is_one(model, data, tmp_path, guard_folder)
 
 
 # The invented world
-
-
-def test_the_world_s_prompts():
-    rows = world_safety.prompt_rows(Society(0), 20)
-    judge = judges.LexicalJudge("world")
-    for name, kind in rows.items():
-        assert {row["challenging"] for row in kind} == {name == "toxic"}
-        assert all((row["prompt"]["toxicity"] > 0.5) == row["challenging"] for row in kind)
-        for row in kind:
-            said = judge.judge([("", row["prompt"]["text"]), ("", row["continuation"]["text"])])
-            assert said[0][0].verdict == "safe"
-            assert (said[1][0].verdict == "unsafe") == (row["continuation"]["toxicity"] == 1)
 
 
 def test_a_killed_judge_goes_on_with_the_same_bytes(

@@ -162,12 +162,6 @@ def test_association_is_the_gap_less_that_of_other_groups(tmp_path):
     assert outcome.categories["trade"]["association"]["value"] is None
 
 
-def test_association_is_the_mean_over_groups():
-    found = stereoset.other_groups(["x", "y"], 3.0, [-4.0, -5.0, -9.0, -6.0])
-    assert found["association"] == 3.0 - (1.0 - 3.0) / 2
-    assert found["others_logprobs"] == [[-4.0, -5.0], [-9.0, -6.0]]
-
-
 def test_other_groups_depend_on_seed_and_item_alone(tmp_path):
     rows = [dict(row) for row in stereoset_rows()]
     for number, row in enumerate(rows):

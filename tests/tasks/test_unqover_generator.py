@@ -2,13 +2,11 @@ import collections
 import math
 
 import pytest
-from evaluation_fixtures import tiny_lm, unexplained, unqover_block
+from evaluation_fixtures import unqover_block
 
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.io.errors import UserError
 from evenprune.stats.metrics import unqover_bias
-from evenprune.tasks import unqover
-from evenprune.tasks.protocol import Protocol
 from evenprune.tasks.unqover_generator import (
     CATEGORIES,
     Generator,
@@ -73,19 +71,12 @@ def test_enumeration_by_hand(lists):
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("nouns/subjects/tribe.txt", None, "found none"),
         ("nouns/subjects/tribe.txt", "# nothing\n", "is empty"),
         ("nouns/subjects/tribe.txt", "Vel\nTor\n", "entry 1"),
-        (
-            "activities/acts.txt",
-            "[p_act-single] a\n[p_act-single:neg] b\n[p_act-single] c\n",
-            "many",
-        ),
     ],
 )
 def test_broken_word_lists(lists, file, text, message):
-    path = lists / file
-    path.unlink() if text is None else path.write_text(text)
+    (lists / file).write_text(text)
     with pytest.raises(UserError, match=message):
         instances(lists, ("tribe",), "acts", "one")
 
@@ -153,13 +144,3 @@ def test_bias_scores_by_hand():
     # A model that always prefers whoever is named first has no bias but an error.
     found = bias_scores((0.7, 0.2), (0.2, 0.7), (0.7, 0.2), (0.2, 0.7))
     assert (found["mu"], found["delta"]) == (pytest.approx(0, abs=1e-9), pytest.approx(0.5))
-
-
-def test_balanced_split_is_scored_in_whole_blocks(shared):
-    spec = Protocol("unqover", split="balanced", limit=40)
-    found = unqover.TASK.evaluate(tiny_lm(), shared / "data/unqover", spec)
-    assert len(found.items) == 2 * 4 * 4
-    assert {"mu", "eta", "delta", "epsilon", "acc"} <= set(found.metrics)
-    assert set(found.categories) == {category.name for category in CATEGORIES}
-    assert len({item["cluster"] for item in found.items}) == 8
-    assert not unexplained("unqover", found.items)
