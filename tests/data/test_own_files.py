@@ -2,38 +2,11 @@
 
 import pytest
 
-from evenprune.config.checks import with_own_files
 from evenprune.data.calibration import TokenizedPairs, TokenPair, pair_notes
 from evenprune.data.sources import fingerprint, resolve_source, within_mirror
 from evenprune.io.checksums import sealed, source_folder
 from evenprune.io.errors import UserError
 from evenprune.io.files import write_json
-
-
-def test_a_path_becomes_a_data_set_and_a_name_stays():
-    raw = {
-        "datasets": {"stereoset": {}, "a.jsonl": {}, "own.pairs2": {}},
-        "calibrations": {
-            "own": {"pairs": ["stereoset", "my/p.csv"], "texts": "t.jsonl"},
-            "named": {"pairs": "a.jsonl"},
-            "broken": 3,
-        },
-        "benchmarks": {"quiz": {"dataset": "./q"}, "lm": {"task": "lm_eval"}},
-    }
-    found = with_own_files(raw)
-    assert found["calibrations"] == {
-        "own": {"pairs": ["stereoset", "own.pairs2-file"], "texts": "own.texts"},
-        "named": {"pairs": "a.jsonl"},
-        "broken": 3,
-    }
-    assert found["benchmarks"] == {"quiz": {"dataset": "quiz.data"}, "lm": {"task": "lm_eval"}}
-    assert found["datasets"] == raw["datasets"] | {
-        "own.pairs2-file": {"path": "my/p.csv"},
-        "own.texts": {"path": "t.jsonl"},
-        "quiz.data": {"path": "./q"},
-    }
-    assert with_own_files(found) == found
-    assert raw["benchmarks"]["quiz"] == {"dataset": "./q"}
 
 
 def resolve(entry, mirror=None):

@@ -1,11 +1,7 @@
 """vLLM as an evaluation backend: the worker, what it says, what happens when it dies."""
 
 import os
-import signal
-import subprocess
 import sys
-import time
-from pathlib import Path
 
 import agreement
 import pytest
@@ -156,35 +152,6 @@ def test_without_vllm_nothing_starts(model, data, tmp_path, monkeypatch, capsys)
     assert evaluate("unqover", model, data, tmp_path / "out", "--backend", "vllm") == 2
     assert "there is no vLLM here; run `make vllm-env`" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-PARENT = """
-import sys, time
-from evenprune.language_models.vllm_model import Worker
-worker = Worker(sys.executable)
-print(worker._process.pid, flush=True)
-time.sleep(60)
-"""
-
-
-def test_a_worker_ends_with_its_parent(repo, tmp_path):
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(repo / "src")},
-    )
-    worker = int(parent.stdout.readline())
-    parent.kill()
-    parent.wait()
-    state = Path(f"/proc/{worker}/stat")
-    # An orphan that ended may wait for its new parent: state Z.
-    for _ in range(200):
-        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
-            return
-        time.sleep(0.1)
-    os.kill(worker, signal.SIGKILL)
-    pytest.fail("the worker outlived its parent")
 
 
 # How backends are compared

