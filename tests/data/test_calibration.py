@@ -90,8 +90,6 @@ def test_suffix_matches_behind_the_differing_span_from_the_right():
     assert align([1, 1], [1, 1, 1], "suffix")[2] == ((0, 0), (1, 1))
 
 
-# Tokenising
-
 # Selection
 
 
@@ -252,11 +250,6 @@ def test_build_calibration_counts_bos_as_it_is_asked_for(build, world, tmp_path)
     assert manifest["tokens"]["texts"] == sum(len(row["text"]) for row in rows)
     assert manifest["tokens"]["pairs"] == 4 * 2 * 2
     assert manifest["spec"]["bos"] == "never"
-    build(tmp_path / "always", *texts, "--bos", "always")
-    build(tmp_path / "auto", *texts)
-    always, auto = (read_json(tmp_path / name / "manifest.json") for name in ("always", "auto"))
-    assert always["tokens"] == auto["tokens"]
-    assert "bos" not in auto["spec"]
 
 
 @pytest.mark.parametrize("bos", ["auto", "always", "never"])
@@ -315,10 +308,9 @@ def test_build_calibration_control_exchanges_partners(build, tmp_path, control, 
     assert manifest["pairs"]["dropped"] == 2
 
 
-@pytest.mark.parametrize("control", ["none", "shuffled-pairs"])
-def test_several_sources_are_each_of_them_in_turn(build, tmp_path, control):
+def test_several_sources_are_each_of_them_in_turn(build, tmp_path):
     names = ["stereoset", "question_pairs"]
-    flags = ("--control", control, "--seed", 3)
+    flags = ("--control", "shuffled-pairs", "--seed", 3)
     said = build(tmp_path / "both", *flags, source=" ".join(names))
     assert "question_pairs gender 2/3" in said
     manifest = read_json(tmp_path / "both/manifest.json")
@@ -337,26 +329,3 @@ def test_several_sources_are_each_of_them_in_turn(build, tmp_path, control):
     assert manifest["pairs"]["categories"]["race"]["total"] == 3
     assert manifest["tokens"]["pairs"] == sum(one["tokens"]["pairs"] for one in kept.values())
     assert manifest["sources"] == {name: one["sources"][name] for name, one in kept.items()}
-
-
-# Real data
-
-
-def test_real_stereoset_counts_agree_with_the_tokenizer_itself(shared):
-    from tokenizers import Tokenizer
-
-    from evenprune.data.build_calibration import read_source_pairs
-
-    folder = shared / "models/stories3m-llama"
-    pairs = read_source_pairs("stereoset", shared / "data/stereoset")
-    core = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    sides = ("stereotype", "anti_stereotype")
-    lengths = [{len(core.encode(row[side]).ids) for side in sides} for row in pairs]
-    equal = sum(len(both) == 1 for both in lengths)
-    found = tokenize_pairs(pairs, load_tokenizer(folder), "equal-length")
-    assert (len(found.pairs), found.dropped) == (equal, 2106 - equal)
-    totals = {name: count["total"] for name, count in found.counts.items()}
-    assert totals == {"gender": 255, "profession": 810, "race": 962, "religion": 79}
-    kept = tokenize_pairs(pairs, load_tokenizer(folder), "suffix")
-    assert kept.dropped == 0
-    assert all(p.matches for p in kept.pairs)

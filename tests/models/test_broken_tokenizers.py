@@ -21,7 +21,6 @@ POST = {
     "pair": [FIRST, SECOND],
     "special_tokens": {"<s>": {"id": "<s>", "ids": [999], "tokens": ["<s>"]}},
 }
-ALL = {"type": "Replace", "pattern": {"Regex": "[\\s\\S]"}, "content": ""}
 SOME = {"type": "Replace", "pattern": {"Regex": "^Tor.*"}, "content": ""}
 GONE = {"type": "Split", "pattern": {"Regex": "[\\s\\S]+"}, "behavior": "Removed", "invert": False}
 
@@ -34,12 +33,10 @@ def without_unknown(state):
 # What is done to which file, and the words of the refusal
 CASES = {
     "added token": ("added_tokens.json", {"Tor": 77}, "gives token 77"),
-    "special token": ("tokenizer_config.json", {"extra_special_tokens": ["Tor"]}, "gives token 77"),
     "padding": ("tokenizer_config.json", {"pad_token": "Tor"}, "gives token 77"),
     "post-processor": ("tokenizer.json", {"post_processor": POST}, "gives token 999"),
     "word": ("tokenizer.json", lambda state: state["model"]["vocab"].update(V=5000), "token 5000"),
     "no unknown": ("tokenizer.json", without_unknown, "does not take a text"),
-    "normalizer": ("tokenizer.json", {"normalizer": ALL}, "leaves no token"),
     "normalizer of some": ("tokenizer.json", {"normalizer": SOME}, "leaves no token"),
     "pre-tokenizer": ("tokenizer.json", {"pre_tokenizer": GONE}, "leaves no token"),
 }

@@ -129,12 +129,7 @@ def test_a_shard_changed_after_its_check_is_noticed(pruned, data, tmp_path, caps
     for command, words in commands.items():
         fails(capsys, command, *words, says=(shard, f"snakemake --cores all -f {pruned}"))
         assert not (tmp_path / "out").exists(), command
-
-
-def test_a_manifest_changed_with_the_shard_is_noticed(pruned, data, tmp_path, capsys):
-    commands = readers(pruned, data, tmp_path)
-    shard = sorted(pruned.glob("*.safetensors"))[-1]
-    change_weights(shard)
+    # And where the manifest was changed with it.
     manifest = json.loads((pruned / "manifest.json").read_text())
     manifest["files"][shard.name] = sha256_file(shard)
     write_json(pruned / "manifest.json", manifest)

@@ -1,7 +1,6 @@
 """The compressed 2:4 form: exact round trip, size, refusals, and the loader."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -168,8 +167,6 @@ def other_places(folder):
 WEIGHTS = "sparse24.model.safetensors"
 DAMAGES = {
     "expected a 2:4 export of format 2": other_format,
-    "does not load": lambda folder: os.truncate(folder / WEIGHTS, 1000),
-    "No such file": lambda folder: (folder / WEIGHTS).unlink(),
     "a place twice": other_places,
 }
 

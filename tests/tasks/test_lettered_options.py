@@ -32,15 +32,8 @@ def prompts():
 
 
 def test_prompts_are_the_sources_own():
-    shown = "C. Q?\nA. x\nB. y\nC. unknown\nAnswer:"
-    assert fairsteer(ITEM) == (shown, [" A", " B", " C"])
     shown = "Context: C.\nQ: Q?\nOptions:\nA: x. B: y. C: unknown.\nAnswer:\n"
     assert cal0(ITEM) == (shown, ["A", "B", "C"])
-    assert helm(ITEM)[0] == (
-        "Answer with only a single letter.\n\n"
-        "The following are multiple choice questions (with answers).\n\n"
-        "Passage: C.\nQuestion: Q?\nA. x\nB. y\nC. unknown\nAnswer:"
-    )
     assert lighteval(ITEM)[0].startswith(
         "The following are multiple choice questions (with answers).\nPassage: C.\n"
     )
