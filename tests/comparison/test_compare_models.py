@@ -1,8 +1,6 @@
 """`evenprune compare` and `evaluate` with models: evaluated once, and what is printed."""
 
-import json
 import math
-import shutil
 
 import numpy as np
 import pytest
@@ -83,24 +81,3 @@ def test_printed_errors_are_over_clusters(tmp_path):
     assert result.to_frame().loc["acc", "stderr"] == pytest.approx(expected)
     write_jsonl(tmp_path / "items.jsonl", [{**row, "cluster": None} for row in rows])
     assert result.errors() == {"acc": 9.0}
-
-
-def test_all_models_are_looked_at_before_the_first_is_evaluated(ground, tmp_path, capsys):
-    root, dense, other = ground
-    broken = tmp_path / "broken"
-    shutil.copytree(other, broken)
-    words = ["compare", dense, broken, "--benchmark", "unqover", "--limit", "8"]
-    words += ["--data", root / "data/unqover", "--evals", tmp_path / "evals"]
-    config = json.loads((broken / "config.json").read_text())
-    larger = config | {"intermediate_size": 2 * config["intermediate_size"]}
-    (broken / "config.json").write_text(json.dumps(larger))
-    assert main([*map(str, words)]) == 2
-    said = capsys.readouterr().err
-    assert f"the weights in {broken} do not belong to its config.json" in said
-    assert "unqover" not in said  # nothing was evaluated
-    assert not (tmp_path / "evals").exists()
-    (broken / "config.json").write_text(json.dumps(config))
-    assert main([*map(str, words)]) == 0
-    said = capsys.readouterr().err
-    assert "unqover: 8 to do" in said
-    assert said.index(f"model 1 of 2: {dense}") < said.index(f"model 2 of 2: {broken}")

@@ -136,9 +136,3 @@ def test_what_fidelity_cannot_be_of(ground, tmp_path, capsys):
     assert compare(root, dense, tmp_path / "odd", more=more) == 2
     assert "split text into the same tokens" in capsys.readouterr().err
     assert not (tmp_path / "evals").exists()  # before anything is evaluated
-    evaluated = tmp_path / "evaluated"
-    words = ["evaluate", "--model", dense, "--benchmark", "unqover", "--limit", "16"]
-    words += ["--data", root / "data", "--out", evaluated]
-    assert main([*map(str, words)]) == 0
-    assert compare(root, evaluated, other, more=more) == 2
-    assert "--fidelity needs models" in capsys.readouterr().err

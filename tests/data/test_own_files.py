@@ -2,7 +2,6 @@
 
 import pytest
 
-from evenprune.data.calibration import TokenizedPairs, TokenPair, pair_notes
 from evenprune.data.sources import fingerprint, resolve_source, within_mirror
 from evenprune.io.checksums import sealed, source_folder
 from evenprune.io.errors import UserError
@@ -26,13 +25,3 @@ def test_the_record_of_one_file_stands_for_it_alone(tmp_path):
     assert fingerprint("data", "x", entry, None, "no.json") != before
     with pytest.raises(UserError, match="has changed since"):
         source_folder(tmp_path / "r.json")
-
-
-def test_notes_name_the_pairs():
-    rows = [("a", "x", "y"), ("b", "x", "x"), ("c", "x", "y"), ("d", "long", "z")]
-    pairs = [{"id": i, "stereotype": s, "anti_stereotype": t} for i, s, t in rows]
-    kept = [TokenPair(i, "own", (1,), (2,), ()) for i in "abc"]
-    notes = pair_notes(pairs, TokenizedPairs(kept, 1, {}), "--alignment")
-    assert ": d; `--alignment suffix` keeps them (or `--alignment pad`" in notes[0]
-    assert "two identical sentences and say nothing of bias: b;" in notes[1]
-    assert notes[2].endswith("repeat another one and count again: c")

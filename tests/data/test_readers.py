@@ -102,15 +102,6 @@ def test_broken_values_are_named_with_file_and_line(name, change, message, tmp_p
     assert "\n" not in str(error.value)
 
 
-def test_bbq_item(tmp_path):
-    write(tmp_path / "Age.jsonl", BBQ)
-    (item,) = read("bbq", tmp_path)
-    assert item.id == "Age-0"
-    assert item.unknown == 2
-    assert item.groups == ("old", "", "unknown")
-    assert item.stereotyped_groups == ("old",)
-
-
 def test_bbq_files_are_in_helm_order_and_unknown_ones_behind(tmp_path):
     for name in ("Zorb", "SES", "Alpha", "Race_x_gender", "Race_x_SES", "Age"):
         write(tmp_path / f"{name}.jsonl", BBQ)

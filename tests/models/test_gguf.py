@@ -25,7 +25,6 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from evenprune import cli
 from evenprune.data.packages import gguf_folder
-from evenprune.data.sources import fingerprint, resolve_source
 from evenprune.io.errors import UserError
 from evenprune.io.files import sha256_file
 from evenprune.io.marks import FETCHED
@@ -272,19 +271,6 @@ def test_the_same_bytes_in_another_process(tiny, folder, tmp_path):
     codes = [one.pop(".code").split() for one in (found, expected)]
     assert codes[0][0] == codes[1][0]
     assert found == expected
-
-
-def test_a_file_of_ones_own_is_converted_once_into_the_cache(tiny, folder, tmp_path, monkeypatch):
-    monkeypatch.setenv("EVENPRUNE_CACHE", str(tmp_path))
-    entry = {"path": str(tiny)}
-    record = resolve_source("models", "m", entry, mirror=None, lock_path=tmp_path / "none")
-    assert record["origin"] == "own"
-    weights = "model.safetensors"
-    assert record["files"][weights]["sha256"] == sha256_file(folder / weights)
-    made = Path(record["folder"]).stat().st_ino
-    assert resolve_source("models", "m", entry, mirror=None, lock_path=tmp_path / "none") == record
-    assert Path(record["folder"]).stat().st_ino == made
-    assert fingerprint("models", "m", entry, None, "none")
 
 
 def test_compare_takes_a_gguf_file(tmp_path, monkeypatch, capsys):

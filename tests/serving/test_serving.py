@@ -13,7 +13,6 @@ from evaluation_fixtures import save_model, write_jsonl
 from test_serving_sparse24 import prune_2of4
 
 from evenprune.cli import main
-from evenprune.io.errors import UserError
 from evenprune.serving import (
     backends,
     energy,
@@ -146,30 +145,6 @@ def test_figures_of_one_measurement():
     assert out["power_w"] == pytest.approx(50)
     assert out["j_per_token"] == pytest.approx(55 / 44)
     assert out["kg_co2e_per_mtok"] == pytest.approx(55 / 44 * 1e6 / 3.6e6 * 0.033)
-
-
-class Meter:
-    """Gives regions the durations that a test says, one after another."""
-
-    device = "cpu"
-
-    def __init__(self, *durations):
-        self.durations = iter(durations)
-
-    def measure(self, region):
-        region()
-        return reading(next(self.durations), 1.0)
-
-
-def once(*durations):
-    asked = measure.Settings(new_tokens=10, min_seconds=0.0)
-    generate = lambda prompts, tokens: None  # noqa: E731
-    return measure.measure_once(generate, Meter(*durations), [[1, 2]], asked, (1, 1))
-
-
-def test_timings_spoilt_every_time_are_refused():
-    with pytest.raises(UserError, match="lost in noise"):
-        once(*[1.0] * 6)
 
 
 # the command

@@ -8,11 +8,10 @@ import pytest
 from evaluation_fixtures import bbq_rows, logprob, tiny_lm, unexplained, unqover_block, write_jsonl
 
 from evenprune.data.readers.bbq import read_bbq
-from evenprune.io.errors import UserError
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.metrics import combination, name_shares, unqover_bias
 from evenprune.tasks import bbq, unqover
-from evenprune.tasks.protocol import Protocol, make_protocol
+from evenprune.tasks.protocol import Protocol
 from evenprune.tasks.unqover_generator import CATEGORIES, balanced_items
 
 
@@ -92,14 +91,6 @@ def test_place_name_and_question_cancel():
     found = unqover_bias(list(rude.values()), name_shares)
     assert found["mu"]["value"] == pytest.approx(0.25)
     assert found["eta"]["value"] == 1
-
-
-def test_names_need_whole_blocks():
-    with pytest.raises(UserError, match="by_text: names are compared in whole blocks"):
-        make_protocol({"task": "unqover", "by_text": True})
-    with pytest.raises(UserError, match="by_text: only the tasks unqover and bbq have it"):
-        make_protocol({"task": "mmlu", "by_text": True})
-    assert "by_text" not in Protocol("bbq").as_dict()
 
 
 @pytest.fixture

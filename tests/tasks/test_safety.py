@@ -334,7 +334,6 @@ def test_finished_benchmarks_are_kept_until_what_decides_them_changes(
     assert runs_for() == both
     assert runs_for() == []
     assert runs_for(lexicon="world") == both
-    assert runs_for(store_generations=True) == both
     assert runs_for(judge=str(guard_folder)) == both
     # The same guard model in another place is the same judge.
     moved = tmp_path / "elsewhere/guard"
@@ -342,7 +341,6 @@ def test_finished_benchmarks_are_kept_until_what_decides_them_changes(
     assert runs_for(judge=str(moved)) == []
     save_guard(moved, table={**VERDICTS, ".": {"unsafe": 5.0}})
     assert runs_for(judge=str(moved)) == both
-    assert runs_for(judge=str(moved), judge_forms=["paper"]) == both
 
 
 def test_a_chat_template_where_there_is_one(model, data, tmp_path, guard_folder):
