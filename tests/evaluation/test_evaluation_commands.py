@@ -131,7 +131,7 @@ def test_all_perplexities_at_once(lm, data):
 
 @pytest.mark.parametrize("chat", [False, True])
 def test_mmlu_prompts_are_lm_eval_s_own_building(chat):
-    """Of all 57 subjects: the text that lm-eval makes of its own files, with a template or not."""
+    """Of all 57 subjects: the text that lm-eval makes of its own files; some with a template."""
     import datasets
     from lm_eval.api.task import ConfigurableTask
 
@@ -141,6 +141,7 @@ def test_mmlu_prompts_are_lm_eval_s_own_building(chat):
     folder = Path(importlib.metadata.distribution("lm_eval").locate_file("lm_eval/tasks"))
     files = sorted((folder / "mmlu/default").glob("mmlu_*.yaml"))
     assert len(files) == 57
+    files = files[::19] if chat else files
     items, theirs = [], []
     for file in files:
         shipped = load_yaml(file)
