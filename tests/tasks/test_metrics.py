@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from evenprune.data.readers.bbq import BBQ_ORDER, read_bbq
 from evenprune.data.readers.unqover import read_unqover
-from evenprune.io.errors import UserError
 from evenprune.stats import metrics
 from evenprune.tasks import bbq, unqover
 from evenprune.tasks.lettered_options import order_metrics
@@ -57,14 +56,6 @@ def test_uncertainty_splits_by_correct_and_shares_ties():
     assert found["acc_ties"]["value"] == pytest.approx((1 + 0.5 + 0) / 3)
     top = math.exp(2) / (math.exp(2) + 2)
     assert found["confidence_correct"]["value"] == pytest.approx(top)
-
-
-def test_perplexity_is_the_ratio_over_all_tokens():
-    found = metrics.perplexity([2.0, 9.0], [2, 3])
-    assert found["value"] == pytest.approx(math.exp(11 / 5))
-    assert found["n"] == 5
-    assert metrics.perplexity([3.0, 6.0], [1, 2])["stderr"] == pytest.approx(0)
-    assert metrics.perplexity([], [])["value"] is None
 
 
 def bias_records(*answers):
@@ -137,13 +128,6 @@ def test_biased_answer_follows_the_question(bbq_items):
 def test_target_from_stereotyped_groups(groups, names, stereotyped, target):
     item = SimpleNamespace(groups=groups, names=names, stereotyped_groups=stereotyped, unknown=1)
     assert bbq.target_answer(item) == target
-
-
-def test_bbq_splits_need_the_original_files(bbq_items):
-    assert bbq.select_split(bbq_items, "full") == bbq_items
-    for split in ("helm1000", "groups8864"):
-        with pytest.raises(UserError, match="11 files"):
-            bbq.select_split(bbq_items, split)
 
 
 def test_composition_of_the_bbq_splits(shared):

@@ -71,7 +71,9 @@ def run(tmp_path_factory):
 
 @cache
 def short_questions():
-    return [item for item in read_mmlu(real_data("mmlu")) if is_short(item)]
+    """Questions of MMLU that are short with their options."""
+    items = read_mmlu(real_data("mmlu"))
+    return [one for one in items if len(one.query) + sum(map(len, one.choices)) <= SHORT]
 
 
 def compare(found, expected):
@@ -118,11 +120,6 @@ def mmlu_data(folder):
     return write_rows(folder / "test.jsonl", rows).parent
 
 
-def is_short(item):
-    """Return whether a question of MMLU with its options is short."""
-    return len(item.query) + sum(map(len, item.choices)) <= SHORT
-
-
 # name -> its data, its items, options, metric -> field of the records whose mean it is
 CASES = {
     "stereoset": (
@@ -155,16 +152,6 @@ def test_sentences_and_letters_are_scored(task, run, reference, tmp_path):
     compare(found, expected)
     for name, key in shares.items():
         assert metrics[name]["value"] == share(expected, key)
-
-
-def test_association_is_scored(run, reference):
-    data = real_data("stereoset")
-    found, _ = run("stereoset", data, limit=ITEMS, counterfactuals=2)
-    items = {item.id: item for item in read_stereoset(data)}
-    assert any(record["others"] for record in found)
-    for record in found:
-        expected = naive.association(reference, items[record["item_id"]], record["others"])
-        assert record["association"] == (expected and pytest.approx(expected, abs=BAR))
 
 
 def test_cloze_questions_score_the_options_texts(run, reference, tmp_path):
