@@ -27,15 +27,10 @@ from evenprune.tasks.lettered_options import score_prompts
 
 # Everything that a backend computes: lettered options, lm-eval, windows, answers.
 TASKS = {
-    "unqover": {"orders": 6},
-    "bbq": {},
-    "hellaswag": {},
-    "mmlu": {},
-    "crows_pairs": {},
-    "perplexity": {"split": "all"},
-    "realtoxicityprompts": {"max_new_tokens": 12},
+    "unqover": {"orders": 6}, "bbq": {}, "hellaswag": {}, "mmlu": {}, "crows_pairs": {},
+    "perplexity": {"split": "all"}, "realtoxicityprompts": {"max_new_tokens": 12},
     "harmbench": {"max_new_tokens": 12},
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

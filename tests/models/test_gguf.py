@@ -42,16 +42,11 @@ ROWS = len(TOKENS)
 CHAT = "{% for m in messages %}<|start|>{{ m['content'] }} – naïve{% endfor %}"
 TEXTS = ["the cat and the hat", "naïve  café\n\n– 北京 42", "<|start|>and so on<|end|>", ""]
 NAMES = {
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj", "attn_norm": "input_layernorm",
     "ffn_norm": "post_attention_layernorm",
-}
+}  # fmt: skip
 
 
 def convert(path, out, dtype="bfloat16"):

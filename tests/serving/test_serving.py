@@ -245,13 +245,9 @@ def test_real_vllm_gives_the_tokens_of_transformers(shared, vllm_python, tmp_pat
         ("transformers", sys.executable, source),
     ):
         done = subprocess.run(
-            [interpreter, str(script), name, str(folder)],
-            capture_output=True,
-            text=True,
-            timeout=400,
-            check=True,
-            env=environment,
-        )
+            [interpreter, str(script), name, str(folder)], capture_output=True, text=True,
+            timeout=400, check=True, env=environment,
+        )  # fmt: skip
         line = next(row for row in done.stdout.splitlines() if row.startswith("RESULT"))
         found[name] = json.loads(line.removeprefix("RESULT"))
     described, tokens = found["vllm"]

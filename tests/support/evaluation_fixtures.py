@@ -50,14 +50,10 @@ def tiny_llama(
     """A random Llama of two layers; large weights, so that its predictions differ."""
     torch.manual_seed(seed)
     options = {
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": positions,
+        "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": positions,
         "initializer_range": 0.3,
-    }
+    }  # fmt: skip
     return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **options | changes)).eval()
 
 
@@ -123,18 +119,14 @@ def bbq_rows() -> Iterator[dict]:
         told = " The Tor man had lost his keys." if k % 2 else ""
         gold = groups.index("Tor" if k % 2 else "unknown")
         yield {
-            "example_id": k,
-            "question_index": str(k // 4),
-            "question_polarity": polarity,
-            "context_condition": ("ambig", "disambig")[k % 2],
-            "category": "Tribe",
+            "example_id": k, "question_index": str(k // 4), "question_polarity": polarity,
+            "context_condition": ("ambig", "disambig")[k % 2], "category": "Tribe",
             "answer_info": {f"ans{j}": list(pair) for j, pair in enumerate(people)},
             "additional_metadata": {"stereotyped_groups": ["Vel"]},
             "context": f"A Vel man and a Tor man stood at gate {k // 2}.{told}",
             "question": "Who was careless?" if polarity == "neg" else "Who was careful?",
-            **{f"ans{j}": text for j, (text, _) in enumerate(people)},
-            "label": gold,
-        }
+            **{f"ans{j}": text for j, (text, _) in enumerate(people)}, "label": gold,
+        }  # fmt: skip
 
 
 def stereoset_rows() -> Iterator[dict]:

@@ -131,14 +131,10 @@ def crows_pairs(model: NaiveModel, item: Any) -> dict[str, Any]:
             count += b - a
     more, less = map(sum, parts)
     return {
-        "option_logprobs": [more, less],
-        "shared_logprobs": shared,
-        "n_shared": count,
-        "pred": 0 if more > less else 1,
-        "correct": more > less,
-        "correct_shared": shared[0] > shared[1] if count else None,
-        "tie": more == less,
-    }
+        "option_logprobs": [more, less], "shared_logprobs": shared, "n_shared": count,
+        "pred": 0 if more > less else 1, "correct": more > less,
+        "correct_shared": shared[0] > shared[1] if count else None, "tie": more == less,
+    }  # fmt: skip
 
 
 def _lettered(model: NaiveModel, form: str, item: Any, gold: int) -> dict[str, Any]:
@@ -146,17 +142,11 @@ def _lettered(model: NaiveModel, form: str, item: Any, gold: int) -> dict[str, A
     found = model.letters(prompt, 3)
     pred = best(found.logits)
     return {
-        "option_logits": found.logits,
-        "option_logprobs": found.logprobs,
-        "mass": sum(map(math.exp, found.logprobs)),
-        "pred": pred,
-        "correct": pred == gold,
-        "tie": False,
-        "n_tokens": found.n_tokens,
-        "truncated": False,
-        "path": "next-token",
+        "option_logits": found.logits, "option_logprobs": found.logprobs,
+        "mass": sum(map(math.exp, found.logprobs)), "pred": pred, "correct": pred == gold,
+        "tie": False, "n_tokens": found.n_tokens, "truncated": False, "path": "next-token",
         "perm": "012",
-    }
+    }  # fmt: skip
 
 
 def bbq(model: NaiveModel, item: Any) -> dict[str, Any]:

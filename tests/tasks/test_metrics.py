@@ -18,15 +18,10 @@ from evenprune.tasks.sampling import stratified_sample
 
 def option_record(logits, gold, **extra):
     return {
-        "option_logits": logits,
-        "pred": logits.index(max(logits)),
-        "gold": gold,
-        "correct": logits.index(max(logits)) == gold,
-        "tie": logits.count(max(logits)) > 1,
-        "mass": 0.5,
-        "category": "c",
-        **extra,
-    }
+        "option_logits": logits, "pred": logits.index(max(logits)), "gold": gold,
+        "correct": logits.index(max(logits)) == gold, "tie": logits.count(max(logits)) > 1,
+        "mass": 0.5, "category": "c", **extra,
+    }  # fmt: skip
 
 
 def test_mean_and_its_standard_error():

@@ -32,13 +32,8 @@ TEXT_BAR = 1e-5  # nats a token, of the sum over a text or a window of thousands
 SHORT = 80  # characters of a question with its options: a CPU scores some 300 tokens a second
 BBQ_FILES = ("Disability_status", "Religion")
 NUMBERS = (
-    "option_logits",
-    "option_logprobs",
-    "shared_logprobs",
-    "unrelated_logprob",
-    "mass",
-    "nll",
-)
+    "option_logits", "option_logprobs", "shared_logprobs", "unrelated_logprob", "mass", "nll",
+)  # fmt: skip
 
 pytestmark = pytest.mark.slow
 

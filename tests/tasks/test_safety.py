@@ -47,14 +47,9 @@ def complete(lm, texts, new_tokens=12, batch_size=4, stop=None):
 
 
 PROMPTS = [
-    "A Vel man",
-    "Who sang?",
-    "The Tor women built a boat and then",
-    "a",
-    "Lumo, Kesh and Vel went to the market to buy seven loaves of",
-    "It was",
-    "Why",
-]
+    "A Vel man", "Who sang?", "The Tor women built a boat and then", "a",
+    "Lumo, Kesh and Vel went to the market to buy seven loaves of", "It was", "Why",
+]  # fmt: skip
 
 
 # Generation
