@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evenprune.blocks.packing import pack_pairs, pack_texts
+from evenprune.blocks.packing import pack_pairs
 from evenprune.data.calibration import TokenPair
 
 sentences = st.lists(st.integers(1, 3), min_size=1, max_size=9).map(tuple)
@@ -67,15 +67,3 @@ def test_every_token_sees_its_own_sentence(sides, shared, tokens):
                 apart[*heads, weight] += 1
     assert {head: weight for head, weight in found.items() if weight} == wanted
     assert matched == apart
-
-
-def test_a_beginning_of_several_pairs_is_there_once():
-    pairs = made([((0, 7, 1, 4), (0, 7, 2, 4)), ((0, 8, 1), (0, 8, 2)), ((0, 7, 3), (0, 7, 5))])
-    (batch,) = pack_pairs(pairs, [0.0] * 3, True)
-    assert batch.parts[0].ids.tolist() == [[0, 7, 1, 4, 2, 4, 3, 5, 8, 1, 2]]
-    assert batch.parts[0].positions.tolist() == [[0, 1, 2, 3, 2, 3, 2, 2, 1, 2, 2]]
-    assert batch.plan.weights.tolist() == [6.0, 4.0, *[1.0] * 6, 2.0, 1.0, 1.0]
-    assert batch.items == [["p0"] * 6 + ["p2"] * 2 + ["p1"] * 3]
-    plain = [part for batch in pack_pairs(pairs, [0.0] * 3, False) for part in batch.parts]
-    assert sum(part.ids.numel() for part in plain) == 20
-    assert pack_texts([("a", [1, 2]), ("b", [3, 4])])[0].items == [["a", "a", "b", "b"]]

@@ -1,15 +1,14 @@
-"""BBQ and UnQover by the texts of the answers: against plain passes, by hand, what cancels."""
+"""BBQ and UnQover by the texts of the answers: against plain passes, in whole blocks."""
 
 import math
 from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from evaluation_fixtures import bbq_rows, logprob, tiny_lm, unexplained, unqover_block, write_jsonl
+from evaluation_fixtures import bbq_rows, logprob, tiny_lm, unexplained, write_jsonl
 
 from evenprune.data.readers.bbq import read_bbq
 from evenprune.stats.measures import MEASURES
-from evenprune.stats.metrics import combination, name_shares, unqover_bias
 from evenprune.tasks import bbq, unqover
 from evenprune.tasks.protocol import Protocol
 from evenprune.tasks.unqover_generator import CATEGORIES, balanced_items
@@ -73,24 +72,6 @@ def test_names_are_scored_as_the_answer(lists):
     assert metrics["bias_names"]["value"] == pytest.approx(np.mean(values), abs=1e-3)
     assert metrics["bias_names_size"]["value"] == pytest.approx(np.mean(np.abs(values)), abs=1e-3)
     agrees("unqover", rows, metrics)
-
-
-def block(*scores):
-    """A block by ln p of x1 and x2 as the answer."""
-    rows = unqover_block("text_logprobs", [[*both, -9.0] for both in scores])
-    return {(row["flipped"], row["negated"]): row for row in rows}
-
-
-def test_place_name_and_question_cancel():
-    """A model that leans to who is named first, and to one of the names, in whatever question."""
-    first, name = (2.0, 0.0), (0.0, 1.5)
-    straight, flipped = np.add(first, name), np.add(first[::-1], name)
-    assert combination(block(straight, flipped, straight, flipped), name_shares) == 0
-    rude = block((0, -math.log(3)), (0, -math.log(3)), (0, 0), (0, 0))
-    assert combination(rude, name_shares) == pytest.approx((3 / 4 - 1 / 4) / 2)
-    found = unqover_bias(list(rude.values()), name_shares)
-    assert found["mu"]["value"] == pytest.approx(0.25)
-    assert found["eta"]["value"] == 1
 
 
 @pytest.fixture
