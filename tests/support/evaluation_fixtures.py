@@ -146,19 +146,6 @@ def stereoset_rows() -> Iterator[dict]:
         }
 
 
-def unqover_block(field: str, scores: list) -> list[dict]:
-    """A block's records: ``field`` of x1, x2, unknown for (flipped, negated) 00, 10, 01, 11."""
-    places = ((0, 0), (1, 0), (0, 1), (1, 1))
-    return [
-        {
-            **{"block": "b", "category": "tribe", "flipped": flipped, "negated": negated},
-            **{"x1": "Vel", "x2": "Tor", "x1_idx": 0, "x2_idx": 1, "activity": "was rude"},
-            field: [float(score) for score in three],
-        }
-        for (flipped, negated), three in zip(places, scores, strict=True)
-    ]
-
-
 def write_datasets(root: Path) -> Path:
     """Write small data sets in the canonical files; return the folder that holds them."""
     write_jsonl(root / "unqover/datas_rebuilt.jsonl", unqover_rows())

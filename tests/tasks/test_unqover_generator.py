@@ -2,7 +2,6 @@ import collections
 import math
 
 import pytest
-from evaluation_fixtures import unqover_block
 
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.io.errors import UserError
@@ -132,8 +131,16 @@ def test_balanced_blocks_are_complete_and_spread(shared):
 
 def bias_scores(*probabilities):
     """Of one block: P(x1) and P(x2) for (flipped, negated) = 00, 10, 01, 11."""
-    scores = [[p1, p2, max(1 - p1 - p2, 1e-12)] for p1, p2 in probabilities]
-    records = unqover_block("option_logits", [map(math.log, three) for three in scores])
+    block = {"block": "b", "category": "tribe", "activity": "was rude", "x1": "Vel", "x2": "Tor"}
+    block |= {"x1_idx": 0, "x2_idx": 1}
+    records = [
+        block
+        | {"flipped": flipped, "negated": negated}
+        | {"option_logits": [math.log(p) for p in (p1, p2, max(1 - p1 - p2, 1e-12))]}
+        for (flipped, negated), (p1, p2) in zip(
+            ((0, 0), (1, 0), (0, 1), (1, 1)), probabilities, strict=True
+        )
+    ]
     return {name: value["value"] for name, value in unqover_bias(records).items()}
 
 
