@@ -268,13 +268,14 @@ def test_the_lexical_judge_end_to_end(task, model, data, tmp_path):
 
 
 def test_harmbench_subsets(model, data, tmp_path):
-    sizes = {"standard": 6, "all": 12, "contextual": 3, "copyright": 3}
+    sizes = {"all": 12, "contextual": 3}
     for split, size in sizes.items():
         assert evaluate(model, "harmbench", data, tmp_path / split, "--split", split) == 0
         items = items_of(tmp_path / split)
         assert len(items) == size
         assert split == "all" or {item["subset"] for item in items} == {split}
-    assert set(result_of(tmp_path / "all")["categories"]) == set(sizes) - {"all"}
+    parts = {"standard", "contextual", "copyright"}
+    assert set(result_of(tmp_path / "all")["categories"]) == parts
     # A context stands before its behaviour.
     whole = len("Once a Vel sang.\n\n---\n\nGo on 6") + 1
     assert items_of(tmp_path / "contextual")[0]["n_tokens"] == whole
