@@ -3,7 +3,6 @@
 import os
 import sys
 
-import agreement
 import pytest
 from evaluation_fixtures import (
     FOLDERS,
@@ -67,11 +66,33 @@ def checkpoint(backend, model, data, out, python):
     return cli.main(checkpoint_command(model, out, wanted, *more))
 
 
+def logprobs(record):
+    """Return the log-probabilities of a record; of a document their mean over its parts."""
+    if "nll" in record:
+        parts = next(record[key] for key in ("n_tokens", "n_words", "n_bytes") if key in record)
+        return [-record["nll"] / parts]
+    return [*record.get("option_logprobs", ()), *record.get("shared_logprobs", ())]
+
+
+def agree(ours, theirs):
+    """Return whether two evaluations in float32 differ by no more than rounding explains.
+
+    One near tie decides otherwise, and the rest of an answer is another one.
+    """
+    pairs = list(zip(ours, theirs, strict=True))
+    assert all(a["item_id"] == b["item_id"] and a.get("perm") == b.get("perm") for a, b in pairs)
+    for key, least in (("pred", 0.995), ("response_sha256", 0.9)):
+        same = [a[key] == b[key] for a, b in pairs if key in a]
+        if sum(same) < least * len(same):
+            return False
+    gaps = [abs(x - y) for a, b in pairs for x, y in zip(logprobs(a), logprobs(b), strict=True)]
+    assert bool(gaps) != ("response_sha256" in ours[0])
+    return all(gap <= 1e-3 for gap in gaps)  # nats
+
+
 def assert_agreement(vllm, transformers):
     for task in TASKS:
-        found = agreement.compare(items_of(vllm / task), items_of(transformers / task))
-        assert agreement.complaint(found) is None, task
-        assert (found["largest_difference"] is None) == (found["equal_answers"] is not None)
+        assert agree(items_of(vllm / task), items_of(transformers / task)), task
         spec = result_of(vllm / task)["spec"]
         assert (spec["backend"], spec["dtype"]) == ("vllm", "float32")
 
@@ -100,7 +121,7 @@ def test_all_benchmarks_of_a_checkpoint_share_one_worker(model, data, tmp_path, 
     assert_agreement(tmp_path / "vllm", tmp_path / "own")
     wrong = items_of(tmp_path / "own/unqover")
     wrong[0]["option_logprobs"][0] += 1
-    assert agreement.complaint(agreement.compare(items_of(tmp_path / "vllm/unqover"), wrong))
+    assert not agree(items_of(tmp_path / "vllm/unqover"), wrong)
     found = result_of(tmp_path / "vllm/unqover")
     assert found["versions"]["vllm"] == "0.32.0"
     # Everything is there: no worker is started again.
