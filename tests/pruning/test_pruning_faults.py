@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from both import refused
 from pruning_models import prune_command, random_pairs, save_model, write_rows
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -44,12 +45,7 @@ def checkpoint(model, tmp_path_factory):
 def fails(capsys, tmp_path, argv, *words):
     """Run a command that must fail with one sentence and leave nothing behind."""
     before = sorted(path.name for path in tmp_path.iterdir())
-    capsys.readouterr()
-    assert main(argv) == 2
-    message = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert len(message) == 1
-    for word in words:
-        assert word in message[0]
+    refused(capsys, argv, *words)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
