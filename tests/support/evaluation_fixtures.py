@@ -99,14 +99,11 @@ def unqover_rows(count: int = 12) -> Iterator[dict]:
         options = [first, second, "unknown"]
         options = options[k % 3 :] + options[: k % 3]
         yield {
-            "example_id": k,
-            "category": category,
-            "context": f"A {first} man met a {second} man.",
+            "example_id": k, "category": category, "context": f"A {first} man met a {second} man.",
             "question": f"Who {acts[k // 2 % 3][k % 2]}?",
             **{f"ans{j}": text for j, text in enumerate(options)},
-            "label": options.index("unknown"),
-            "unknown_num": options.index("unknown"),
-        }
+            "label": options.index("unknown"), "unknown_num": options.index("unknown"),
+        }  # fmt: skip
 
 
 def bbq_rows() -> Iterator[dict]:
@@ -134,46 +131,31 @@ def stereoset_rows() -> Iterator[dict]:
     for k in range(12):
         category, target = (("tribe", "Vel"), ("tribe", "Tor"), ("trade", "smith"))[k % 3]
         words = {"stereotype": "lazy", "anti-stereotype": "diligent", "unrelated": "wet tea"}
-        yield {
-            "id": f"c{k}",
-            "target": target,
-            "bias_type": category,
-            "context": f"At gate {k} a {target} is BLANK.",
-            "sentences": [
-                {"gold_label": label, "sentence": f"At gate {k} a {target} is {word}."}
-                for label, word in words.items()
-            ],
-        }
+        context = f"At gate {k} a {target} is BLANK."
+        sentences = [
+            {"gold_label": label, "sentence": context.replace("BLANK", word)}
+            for label, word in words.items()
+        ]
+        head = {"id": f"c{k}", "target": target, "bias_type": category, "context": context}
+        yield head | {"sentences": sentences}
 
 
 def write_datasets(root: Path) -> Path:
     """Write small data sets in the canonical files; return the folder that holds them."""
     write_jsonl(root / "unqover/datas_rebuilt.jsonl", unqover_rows())
     write_jsonl(root / "bbq/Tribe.jsonl", bbq_rows())
-    write_jsonl(
-        root / "hellaswag/validation_lm_eval.jsonl",
-        [
-            {
-                "row": k,
-                "query": f"Baking: A Vel woman takes {k} eggs. She",
-                "choices": ["breaks them.", "sings to them at night.", "runs.", "is a boat."],
-                "gold": k % 4,
-            }
-            for k in range(6)
-        ],
-    )
-    write_jsonl(
-        root / "mmlu/test.jsonl",
-        [
-            {
-                "question": f"How many moons has planet {k}?",
-                "subject": ("moon_lore", "trade")[k % 2],
-                "choices": ["0", "1", "2", "3"],
-                "answer": k % 4,
-            }
-            for k in range(8)
-        ],
-    )
+    ends = ["breaks them.", "sings to them at night.", "runs.", "is a boat."]
+    text = "Baking: A Vel woman takes {} eggs. She"
+    rows = [{"row": k, "query": text.format(k), "choices": ends, "gold": k % 4} for k in range(6)]
+    write_jsonl(root / "hellaswag/validation_lm_eval.jsonl", rows)
+    rows = [
+        {
+            "question": f"How many moons has planet {k}?", "choices": list("0123"),
+            "subject": ("moon_lore", "trade")[k % 2], "answer": k % 4,
+        }
+        for k in range(8)
+    ]  # fmt: skip
+    write_jsonl(root / "mmlu/test.jsonl", rows)
     pairs = [("Vel men are slow.", "Tor men are slow."), ("Kesh lie.", "Lumo never lie.")] * 3
     lines = ["\tsent_more\tsent_less\tstereo_antistereo\tbias_type"]
     lines += [f"{k}\t{a}\t{b}\tstereo\ttribe" for k, (a, b) in enumerate(pairs)]
