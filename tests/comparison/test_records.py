@@ -254,21 +254,21 @@ def test_sides_of_two_kinds_are_refused(tmp_path, capsys):
 
 
 YAML = """
+task: TASK
 dataset_path: json
 dataset_kwargs: {data_files: {test: FOLDER/TASK.jsonl}}
 test_split: test
 output_type: multiple_choice
+metadata: {version: 1.0}
+"""
+QUESTIONS_YAML = """
 doc_to_text: "{{query}}"
 doc_to_target: "{{gold}}"
 doc_to_choice: choices
-task: TASK
-metadata: {version: 1.0}
 metric_list:
 - {metric: acc, aggregation: mean, higher_is_better: true}
 - {metric: acc_norm, aggregation: mean, higher_is_better: true}
 """
-
-
 PAIRS = """
 def scores(doc, results):
     more, less = (score for score, _ in results)
@@ -278,17 +278,11 @@ def options(doc):
     return [doc["sent_more"], doc["sent_less"]]
 """
 PAIRS_YAML = """
-dataset_path: json
-dataset_kwargs: {data_files: {test: FOLDER/crows_pairs_local.jsonl}}
-test_split: test
-output_type: multiple_choice
 doc_to_text: ""
 doc_to_target: 0
 doc_to_choice: !function pairs.options
 target_delimiter: ""
 process_results: !function pairs.scores
-task: crows_pairs_local
-metadata: {version: 1.0}
 metric_list:
 - {metric: likelihood_diff, aggregation: mean, higher_is_better: false}
 - {metric: pct_stereotype, aggregation: mean, higher_is_better: false}
@@ -308,12 +302,11 @@ def test_what_lm_eval_itself_writes(tmp_path, capsys, monkeypatch):
     ]
     pairs = [{"sent_more": f"{a} lies.", "sent_less": f"{b} lies."} for a, b in both]
     for name, documents, task in (
-        ("hella_local", questions, YAML), ("crows_pairs_local", pairs, PAIRS_YAML)
+        ("hella_local", questions, QUESTIONS_YAML), ("crows_pairs_local", pairs, PAIRS_YAML)
     ):  # fmt: skip
         write_jsonl(tmp_path / f"{name}.jsonl", documents)
-        (tmp_path / f"{name}.yaml").write_text(
-            task.replace("FOLDER", str(tmp_path)).replace("TASK", name)
-        )
+        text = (YAML + task).replace("FOLDER", str(tmp_path)).replace("TASK", name)
+        (tmp_path / f"{name}.yaml").write_text(text)
     (tmp_path / "pairs.py").write_text(PAIRS)
     lines = {}
     for seed, side in enumerate(("dense", "pruned")):
