@@ -1,6 +1,5 @@
 """Bad input, damaged checkpoints, killed runs."""
 
-import csv
 import json
 import shutil
 from pathlib import Path
@@ -197,19 +196,6 @@ def test_dtype_and_sharding_of_the_base_are_read(pairs, tmp_path):
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     assert loaded.dtype == torch.bfloat16
     assert json.loads((tmp_path / "check.json").read_text())["sparsity"] >= 0.5
-
-
-def test_a_refitted_run_is_recorded_and_checked(model, pairs, tmp_path):
-    """Of magnitude, which then needs calibration text."""
-    argv = prune_command(model, tmp_path / "out", method="magnitude", refit_steps=10)
-    assert main(argv) == 2  # no text
-    assert main([*argv, "--pairs", str(pairs)]) == 0
-    rows = list(csv.DictReader((tmp_path / "out" / "layers.csv").open()))
-    assert len(rows) == 21
-    for row in rows:
-        assert float(row["loss_after"]) < float(row["loss_before"])
-    check = ["check", "--model", str(tmp_path / "out"), "--base", str(model)]
-    assert main([*check, "--out", str(tmp_path / "check.json")]) == 0
 
 
 # --- check ----------------------------------------------------------------------------------
