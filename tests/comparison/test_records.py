@@ -289,7 +289,6 @@ metric_list:
 """
 
 
-@pytest.mark.slow
 def test_what_lm_eval_itself_writes(tmp_path, capsys, monkeypatch):
     """Its command, on two tiny models, questions and pairs in files, against a naive script."""
     # Of tasks in a folder of this test; reading lm-eval's own 15,000 files takes half a minute.

@@ -137,7 +137,6 @@ def test_a_task_that_includes_itself_is_one_sentence(tmp_path):
         load_tasks("own_sums", tmp_path)
 
 
-@pytest.mark.slow
 def test_the_command_runs_both(model, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     data = write(tmp_path / "q.jsonl", QUESTIONS)
