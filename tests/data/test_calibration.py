@@ -56,7 +56,6 @@ tokens = st.lists(st.integers(0, 3), min_size=1, max_size=12)
 
 
 @given(tokens, tokens, st.sampled_from(ALIGNMENTS))
-@settings(max_examples=300)
 def test_matches_are_monotone_in_range_and_hold_the_prefix(ids0, ids1, alignment):
     aligned = align(ids0, ids1, alignment, pad_id=9)
     if aligned is None:
@@ -88,33 +87,6 @@ def test_suffix_matches_behind_the_differing_span_from_the_right():
     assert align([1, 5, 6, 2, 3], [1, 7, 2, 3], "suffix")[2] == ((0, 0), (3, 2), (4, 3))
     # a repeated token is not used twice
     assert align([1, 1], [1, 1, 1], "suffix")[2] == ((0, 0), (1, 1))
-
-
-# Tokenising
-
-words = st.text(alphabet="ab ", min_size=1, max_size=6).filter(str.strip)
-
-
-@given(
-    st.lists(st.tuples(words, words, st.sampled_from("xyz")), min_size=1, max_size=8),
-    st.sampled_from(ALIGNMENTS),
-)
-@settings(deadline=None, max_examples=60)
-def test_kept_and_dropped_add_up(tokenizer, rows, alignment):
-    pairs = [pair(str(n), a, b, category) for n, (a, b, category) in enumerate(rows)]
-    equal = [p for p in pairs if len(p["stereotype"]) == len(p["anti_stereotype"])]
-    if alignment == "equal-length" and not equal:
-        with pytest.raises(UserError, match="unequal counts"):
-            tokenize_pairs(pairs, tokenizer, alignment)
-        return
-    found = tokenize_pairs(pairs, tokenizer, alignment)
-    assert len(found.pairs) + found.dropped == len(pairs)
-    assert len(found.pairs) == (len(equal) if alignment == "equal-length" else len(pairs))
-    for count in found.counts.values():
-        assert count["kept"] + count["dropped"] == count["total"]
-    assert sum(count["total"] for count in found.counts.values()) == len(pairs)
-    assert sum(count["kept"] for count in found.counts.values()) == len(found.pairs)
-    assert all(p.ids0[0] == p.ids1[0] == tokenizer.bos_token_id for p in found.pairs)
 
 
 # Selection
@@ -277,11 +249,6 @@ def test_build_calibration_counts_bos_as_it_is_asked_for(build, world, tmp_path)
     assert manifest["tokens"]["texts"] == sum(len(row["text"]) for row in rows)
     assert manifest["tokens"]["pairs"] == 4 * 2 * 2
     assert manifest["spec"]["bos"] == "never"
-    build(tmp_path / "always", *texts, "--bos", "always")
-    build(tmp_path / "auto", *texts)
-    always, auto = (read_json(tmp_path / name / "manifest.json") for name in ("always", "auto"))
-    assert always["tokens"] == auto["tokens"]
-    assert "bos" not in auto["spec"]
 
 
 @pytest.mark.parametrize("bos", ["auto", "always", "never"])
@@ -340,10 +307,9 @@ def test_build_calibration_control_exchanges_partners(build, tmp_path, control, 
     assert manifest["pairs"]["dropped"] == 2
 
 
-@pytest.mark.parametrize("control", ["none", "shuffled-pairs"])
-def test_several_sources_are_each_of_them_in_turn(build, tmp_path, control):
+def test_several_sources_are_each_of_them_in_turn(build, tmp_path):
     names = ["stereoset", "question_pairs"]
-    flags = ("--control", control, "--seed", 3)
+    flags = ("--control", "shuffled-pairs", "--seed", 3)
     said = build(tmp_path / "both", *flags, source=" ".join(names))
     assert "question_pairs gender 2/3" in said
     manifest = read_json(tmp_path / "both/manifest.json")
@@ -362,26 +328,3 @@ def test_several_sources_are_each_of_them_in_turn(build, tmp_path, control):
     assert manifest["pairs"]["categories"]["race"]["total"] == 3
     assert manifest["tokens"]["pairs"] == sum(one["tokens"]["pairs"] for one in kept.values())
     assert manifest["sources"] == {name: one["sources"][name] for name, one in kept.items()}
-
-
-# Real data
-
-
-def test_real_stereoset_counts_agree_with_the_tokenizer_itself(shared):
-    from tokenizers import Tokenizer
-
-    from evenprune.data.build_calibration import read_source_pairs
-
-    folder = shared / "models/stories3m-llama"
-    pairs = read_source_pairs("stereoset", shared / "data/stereoset")
-    core = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    sides = ("stereotype", "anti_stereotype")
-    lengths = [{len(core.encode(row[side]).ids) for side in sides} for row in pairs]
-    equal = sum(len(both) == 1 for both in lengths)
-    found = tokenize_pairs(pairs, load_tokenizer(folder), "equal-length")
-    assert (len(found.pairs), found.dropped) == (equal, 2106 - equal)
-    totals = {name: count["total"] for name, count in found.counts.items()}
-    assert totals == {"gender": 255, "profession": 810, "race": 962, "religion": 79}
-    kept = tokenize_pairs(pairs, load_tokenizer(folder), "suffix")
-    assert kept.dropped == 0
-    assert all(p.matches for p in kept.pairs)

@@ -8,7 +8,6 @@ from pruning_models import save_model
 from test_packages import cluster, index, make_wheel  # noqa: F401  # a fixture
 
 from evenprune.cli import main
-from evenprune.data import defaults
 from evenprune.data.hub_models import located
 from evenprune.io.errors import UserError
 
@@ -45,14 +44,6 @@ def clone(tmp_path, index):  # noqa: F811
     (tmp_path / "config/catalogue.yaml").write_text(json.dumps(catalogue))
     (tmp_path / "config/config.yaml").write_text(json.dumps(given))
     return tmp_path
-
-
-def test_a_benchmark_has_the_default_configurations_data(clone):
-    entry, data = defaults.default_benchmark("stereoset")
-    assert entry.task == "stereoset"
-    assert len((data / "intrasentence.jsonl").read_text().splitlines()) == 4
-    with pytest.raises(UserError, match=r"mmlu needs its data: give --data .* stereoset"):
-        defaults.default_benchmark("mmlu")
 
 
 def test_commands_need_neither_data_nor_pairs_nor_a_path(clone, capsys):

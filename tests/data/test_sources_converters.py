@@ -81,8 +81,10 @@ def test_mmlu(tmp_path):
 def test_bbq_of_the_mirror_survives(tmp_path, shared):
     paths = [shared / f"data/bbq/{name}.jsonl.gz" for name in ("Religion", "Age")]
     convert("bbq", tmp_path, all=read_table("b", paths))
-    real = [one for one in read("bbq", shared / "data/bbq") if one.category in ("Age", "Religion")]
-    assert read("bbq", tmp_path) == real
+    (tmp_path / "real").mkdir()
+    for path in paths:  # reading all of them takes longer
+        (tmp_path / "real" / path.name).symlink_to(path.resolve())
+    assert read("bbq", tmp_path) == read("bbq", tmp_path / "real")
 
 
 def test_unqover_of_the_mirror_survives(tmp_path, shared):

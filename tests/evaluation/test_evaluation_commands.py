@@ -19,12 +19,11 @@ from safety_models import TURNS
 from evenprune import cli
 from evenprune.config.tasks import FACTS, metrics_of
 from evenprune.data.readers.choice import ChoiceItem
-from evenprune.data.readers.texts import read_wikitext
 from evenprune.language_models.language_model import load_language_model
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.records import read_records
 from evenprune.tasks import perplexity
-from evenprune.tasks.harness import Harness, wikitext_pages
+from evenprune.tasks.harness import Harness
 from evenprune.tasks.protocol import Protocol
 
 TASKS = {
@@ -108,12 +107,8 @@ def test_adding_a_benchmark_evaluates_only_that_one(model, data, tmp_path, ran):
     [
         ({"my-bbq": {"task": "bbq"}}, "key data"),
         ({"x": {"task": "chess", "data": "."}}, "task: got 'chess', allowed are"),
-        ({"x": {"data": "."}}, "does not name its task"),
         ({"x": {"task": "bbq", "data": ".", "limits": 3}}, "limits: unknown key"),
-        ({"x": {"task": "bbq", "data": ".", "limit": 0}}, "limit: got 0, expected a number from 1"),
-        ({"x": {"task": "bbq", "data": "/nowhere"}}, "found nothing"),
         *(({slug: {}}, "name of a benchmark") for slug in ("../../x", "..", "summary.json")),
-        ({}, "one benchmark at least"),
         ("{", "expected JSON in --benchmarks"),
     ],
 )
@@ -134,13 +129,9 @@ def test_all_perplexities_at_once(lm, data):
     assert math.log(byte["value"]) * byte["n"] == pytest.approx(total)
 
 
-def test_wikitext_has_62_pages(shared):
-    assert len(wikitext_pages(read_wikitext(shared / "data/wikitext2"))) == 62
-
-
 @pytest.mark.parametrize("chat", [False, True])
 def test_mmlu_prompts_are_lm_eval_s_own_building(chat):
-    """Of all 57 subjects: the text that lm-eval makes of its own files, with a template or not."""
+    """Of all 57 subjects: the text that lm-eval makes of its own files; some with a template."""
     import datasets
     from lm_eval.api.task import ConfigurableTask
 
@@ -150,6 +141,7 @@ def test_mmlu_prompts_are_lm_eval_s_own_building(chat):
     folder = Path(importlib.metadata.distribution("lm_eval").locate_file("lm_eval/tasks"))
     files = sorted((folder / "mmlu/default").glob("mmlu_*.yaml"))
     assert len(files) == 57
+    files = files[::19] if chat else files
     items, theirs = [], []
     for file in files:
         shipped = load_yaml(file)

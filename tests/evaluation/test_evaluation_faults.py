@@ -12,9 +12,7 @@ from evenprune.tasks import judges
 
 # task and part -> further options
 TASKS = {
-    **dict.fromkeys(("unqover", "bbq", "hellaswag", "mmlu", "crows_pairs", "stereoset"), ()),
-    "perplexity": (),
-    "perplexity paper": ("--split", "paper"),
+    **dict.fromkeys(("unqover", "hellaswag", "stereoset", "perplexity"), ()),
     "perplexity lmeval": ("--split", "lmeval"),
     "perplexity documents": (),
     "realtoxicityprompts": ("--max-new-tokens", "4"),
@@ -57,7 +55,6 @@ def test_no_benchmark_scores_logits_that_are_no_numbers(
     ("task", "text", "message"),
     [
         ("unqover", "{{ '[user]' }}", "drops or changes"),
-        ("unqover", "{{ messages[0].content[-40:] }}", "drops or changes"),
         ("unqover", "{{ 'x' * 10**10 }}", "MemoryError"),
         ("unqover", LOOP, "does not come to an end"),
         ("mmlu", "{% for m in messages %}{{ m.content }", "does not render"),

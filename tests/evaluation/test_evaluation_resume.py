@@ -4,8 +4,6 @@ import re
 
 import pytest
 from evaluation_fixtures import command, contents, interrupt_journal
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from evenprune import cli
 from evenprune.language_models.journal import Journal
@@ -14,8 +12,7 @@ from evenprune.language_models.journal import Journal
 TASKS = {
     "unqover": ("--orders", "6", "--batch-size", "8"),
     "perplexity": ("--batch-size", "2"),
-    **dict.fromkeys(("hellaswag", "crows_pairs"), ("--batch-size", "1")),
-    "stereoset": ("--batch-size", "4"),
+    "hellaswag": ("--batch-size", "1"),
 }
 
 
@@ -61,37 +58,8 @@ def test_batches_of_other_options_are_not_taken(model, data, tmp_path):
 
 # The journal itself
 
-VALUES = st.recursive(
-    st.floats(allow_nan=False, allow_infinity=False) | st.booleans(),
-    lambda inner: st.lists(inner, max_size=3),
-)
 
-
-@settings(deadline=None, max_examples=40)
-@given(st.lists(VALUES, min_size=1, max_size=5), st.integers(0, 400))
-def test_what_was_kept_comes_back_unchanged(tmp_path_factory, values, cut):
-    path = tmp_path_factory.mktemp("journal") / "partial.jsonl"
-    journal = Journal(path, "key")
-    for number, value in enumerate(values):
-        journal.put("stage", number, value)
-    again = Journal(path, "key")
-    assert [again.get("stage", k) for k in range(len(values))] == values
-    assert (again.count, again.get("other", 0)) == (len(values), None)
-    # A file cut anywhere keeps its whole lines and goes on behind them.
-    content = path.read_bytes()
-    path.write_bytes(content[: min(cut, len(content))])
-    whole = content[: min(cut, len(content))].count(b"\n") - 1
-    torn = Journal(path, "key")
-    assert torn.count == max(whole, 0)
-    for number in range(max(whole, 0), len(values)):
-        torn.put("stage", number, values[number])
-    assert path.read_bytes() == content
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("[", "{broken"), ("0.333", "0.334"), ('"stage",1', '"stage",7'), ('"stage"', '["stage"]')],
-)
+@pytest.mark.parametrize(("old", "new"), [("[", "{broken"), ("0.333", "0.334")])
 def test_an_edited_line_and_those_after_it_are_computed_again(old, new, tmp_path, capsys):
     path = tmp_path / "partial.jsonl"
     journal = Journal(path, "k")

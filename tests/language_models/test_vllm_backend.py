@@ -1,13 +1,8 @@
 """vLLM as an evaluation backend: the worker, what it says, what happens when it dies."""
 
 import os
-import signal
-import subprocess
 import sys
-import time
-from pathlib import Path
 
-import agreement
 import pytest
 from evaluation_fixtures import (
     FOLDERS,
@@ -31,15 +26,10 @@ from evenprune.tasks.lettered_options import score_prompts
 
 # Everything that a backend computes: lettered options, lm-eval, windows, answers.
 TASKS = {
-    "unqover": {"orders": 6},
-    "bbq": {},
-    "hellaswag": {},
-    "mmlu": {},
-    "crows_pairs": {},
-    "perplexity": {"split": "all"},
-    "realtoxicityprompts": {"max_new_tokens": 12},
+    "unqover": {"orders": 6}, "bbq": {}, "hellaswag": {}, "mmlu": {}, "crows_pairs": {},
+    "perplexity": {"split": "all"}, "realtoxicityprompts": {"max_new_tokens": 12},
     "harmbench": {"max_new_tokens": 12},
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -61,14 +51,6 @@ def fake(tmp_path, monkeypatch):
     return sys.executable
 
 
-def evaluate(*words):
-    return cli.main(command(*words))
-
-
-def on_vllm(python):
-    return ["--backend", "vllm", "--serving-python", python]
-
-
 def checkpoint(backend, model, data, out, python):
     wanted = {
         task: {
@@ -84,11 +66,33 @@ def checkpoint(backend, model, data, out, python):
     return cli.main(checkpoint_command(model, out, wanted, *more))
 
 
+def logprobs(record):
+    """Return the log-probabilities of a record; of a document their mean over its parts."""
+    if "nll" in record:
+        parts = next(record[key] for key in ("n_tokens", "n_words", "n_bytes") if key in record)
+        return [-record["nll"] / parts]
+    return [*record.get("option_logprobs", ()), *record.get("shared_logprobs", ())]
+
+
+def agree(ours, theirs):
+    """Return whether two evaluations in float32 differ by no more than rounding explains.
+
+    One near tie decides otherwise, and the rest of an answer is another one.
+    """
+    pairs = list(zip(ours, theirs, strict=True))
+    assert all(a["item_id"] == b["item_id"] and a.get("perm") == b.get("perm") for a, b in pairs)
+    for key, least in (("pred", 0.995), ("response_sha256", 0.9)):
+        same = [a[key] == b[key] for a, b in pairs if key in a]
+        if sum(same) < least * len(same):
+            return False
+    gaps = [abs(x - y) for a, b in pairs for x, y in zip(logprobs(a), logprobs(b), strict=True)]
+    assert bool(gaps) != ("response_sha256" in ours[0])
+    return all(gap <= 1e-3 for gap in gaps)  # nats
+
+
 def assert_agreement(vllm, transformers):
     for task in TASKS:
-        found = agreement.compare(items_of(vllm / task), items_of(transformers / task))
-        assert agreement.complaint(found) is None, task
-        assert (found["largest_difference"] is None) == (found["equal_answers"] is not None)
+        assert agree(items_of(vllm / task), items_of(transformers / task)), task
         spec = result_of(vllm / task)["spec"]
         assert (spec["backend"], spec["dtype"]) == ("vllm", "float32")
 
@@ -115,6 +119,9 @@ def test_all_benchmarks_of_a_checkpoint_share_one_worker(model, data, tmp_path, 
     with pytest.raises(ProcessLookupError):
         os.kill(int(worker), 0)
     assert_agreement(tmp_path / "vllm", tmp_path / "own")
+    wrong = items_of(tmp_path / "own/unqover")
+    wrong[0]["option_logprobs"][0] += 1
+    assert not agree(items_of(tmp_path / "vllm/unqover"), wrong)
     found = result_of(tmp_path / "vllm/unqover")
     assert found["versions"]["vllm"] == "0.32.0"
     # Everything is there: no worker is started again.
@@ -153,49 +160,10 @@ def test_without_vllm_nothing_starts(model, data, tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(environment, "has_vllm", lambda: False)
     monkeypatch.setattr(vllm_model, "SOURCE", tmp_path / "checkout/src")
-    assert evaluate("unqover", model, data, tmp_path / "out", "--backend", "vllm") == 2
+    words = command("unqover", model, data, tmp_path / "out", "--backend", "vllm")
+    assert cli.main(words) == 2
     assert "there is no vLLM here; run `make vllm-env`" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-PARENT = """
-import sys, time
-from evenprune.language_models.vllm_model import Worker
-worker = Worker(sys.executable)
-print(worker._process.pid, flush=True)
-time.sleep(60)
-"""
-
-
-def test_a_worker_ends_with_its_parent(repo, tmp_path):
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(repo / "src")},
-    )
-    worker = int(parent.stdout.readline())
-    parent.kill()
-    parent.wait()
-    state = Path(f"/proc/{worker}/stat")
-    # An orphan that ended may wait for its new parent: state Z.
-    for _ in range(200):
-        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
-            return
-        time.sleep(0.1)
-    os.kill(worker, signal.SIGKILL)
-    pytest.fail("the worker outlived its parent")
-
-
-# How backends are compared
-
-
-def test_wrong_scores_are_found(model, data, tmp_path, fake, monkeypatch):
-    monkeypatch.setenv("FAKE_VLLM_SHIFT", "1")
-    assert evaluate("unqover", model, data, tmp_path / "own") == 0
-    assert evaluate("unqover", model, data, tmp_path / "vllm", *on_vllm(fake)) == 0
-    found = agreement.compare(items_of(tmp_path / "vllm"), items_of(tmp_path / "own"))
-    assert agreement.complaint(found) is not None
 
 
 # Real vLLM

@@ -123,16 +123,13 @@ def test_missing_tensor(base, pruned, stories, tmp_path, capsys, name):
         ("intermediate_size", 128, ("another shape", "mlp.gate_proj")),
         ("quantization_config", {"quant_method": "gptq", "bits": 4}, ("are quantised (gptq)",)),
         ("transformers_weights", "other.safetensors", ("remove that key",)),
-        ("configuration_files", ["config.4.0.0.json"], ("remove that key",)),
         ("_attn_implementation", "org/kernel", ("remove that key",)),
         ("head_dim", 10**9, ("head_dim", "at most 10,000,000")),
-        ("vocab_size", 10**12, ("vocab_size", "at most 10,000,000")),
         ("num_labels", 10**9, ("num_labels", "at most 10,000")),
     ],
 )
 def test_a_configuration_of_other_weights_files_or_of_absurd_size(base, key, value, words):
     shutil.copy(base / "model.safetensors", base / "other.safetensors")
-    shutil.copy(base / "config.json", base / "config.4.0.0.json")
     reconfigure(base, **{key: value})
     named(base, *words)
 

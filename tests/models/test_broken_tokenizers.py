@@ -5,13 +5,9 @@ import shutil
 
 import pytest
 from both import refused
-from evaluation_fixtures import char_tokenizer, command, save_model, write_datasets
-from hypothesis import given
-from hypothesis import strategies as st
+from evaluation_fixtures import command, save_model, write_datasets
 from pruning_models import random_pairs, write_rows
 
-from evenprune.io.errors import UserError
-from evenprune.models.bos import EMBEDDINGS, tokens_of
 from evenprune.models.loading import load_tokenizer
 
 FIRST, SECOND = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
@@ -21,7 +17,6 @@ POST = {
     "pair": [FIRST, SECOND],
     "special_tokens": {"<s>": {"id": "<s>", "ids": [999], "tokens": ["<s>"]}},
 }
-ALL = {"type": "Replace", "pattern": {"Regex": "[\\s\\S]"}, "content": ""}
 SOME = {"type": "Replace", "pattern": {"Regex": "^Tor.*"}, "content": ""}
 GONE = {"type": "Split", "pattern": {"Regex": "[\\s\\S]+"}, "behavior": "Removed", "invert": False}
 
@@ -34,12 +29,10 @@ def without_unknown(state):
 # What is done to which file, and the words of the refusal
 CASES = {
     "added token": ("added_tokens.json", {"Tor": 77}, "gives token 77"),
-    "special token": ("tokenizer_config.json", {"extra_special_tokens": ["Tor"]}, "gives token 77"),
     "padding": ("tokenizer_config.json", {"pad_token": "Tor"}, "gives token 77"),
     "post-processor": ("tokenizer.json", {"post_processor": POST}, "gives token 999"),
     "word": ("tokenizer.json", lambda state: state["model"]["vocab"].update(V=5000), "token 5000"),
     "no unknown": ("tokenizer.json", without_unknown, "does not take a text"),
-    "normalizer": ("tokenizer.json", {"normalizer": ALL}, "leaves no token"),
     "normalizer of some": ("tokenizer.json", {"normalizer": SOME}, "leaves no token"),
     "pre-tokenizer": ("tokenizer.json", {"pre_tokenizer": GONE}, "leaves no token"),
 }
@@ -91,15 +84,3 @@ def test_an_option_of_which_no_token_is_left_is_refused(made, tmp_path, capsys):
     argv = command("multiple_choice", model, made, tmp_path / "out")
     argv[argv.index("--data") + 1] = str(own)
     refused(capsys, argv, "an answer of item", "has 0 tokens")
-
-
-@given(st.lists(st.text("abVT .", min_size=1), min_size=1), st.integers(1, 90), st.booleans())
-def test_every_text_has_tokens_and_every_token_an_embedding(texts, most, special):
-    tokenizer = char_tokenizer()
-    setattr(tokenizer, EMBEDDINGS, most)
-    expected = tokenizer(texts, add_special_tokens=special)["input_ids"]
-    try:
-        assert tokens_of(tokenizer, texts, special=special) == expected
-        assert max(map(max, expected)) < most
-    except UserError:
-        assert max(map(max, expected)) >= most

@@ -24,15 +24,9 @@ def with_key(path, key, value):
 
 REFUSED = [
     ("llama.logit_scale", 0.5),
-    ("llama.embedding_scale", 12.0),
     ("llama.attention.sliding_window", 16),
-    ("llama.attention.causal", False),
-    ("llama.final_logit_softcapping", 30.0),
-    ("llama.use_parallel_residual", True),
     ("llama.rope.scaling.factor", 4.0),
     ("llama.attention.key_length", 32),
-    ("llama.expert_used_count", 2),
-    ("llama.attention.sliding_window_pattern", [True, False]),
     ("new.thing", "x"),
     ("tokenizer.ggml.remove_extra_whitespaces", True),
 ]

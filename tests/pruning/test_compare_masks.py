@@ -39,17 +39,12 @@ def expected(reference, weight):
     ]
     norm = np.linalg.norm(w0)
     return {
-        "disagreement": np.mean(m0 != m1),
-        "pattern_disagreement": np.mean(changed),
+        "disagreement": np.mean(m0 != m1), "pattern_disagreement": np.mean(changed),
         "jaccard": (m0 & m1).sum() / (m0 | m1).sum() if (m0 | m1).any() else 1.0,
         "relative_frobenius": np.linalg.norm(w1 - w0) / norm if norm else None,
-        "different_weights": (m0 != m1).sum(),
-        "zeros_reference": m0.sum(),
-        "zeros": m1.sum(),
-        "zeros_both": (m0 & m1).sum(),
-        "groups": len(changed),
-        "different_groups": sum(changed),
-    }
+        "different_weights": (m0 != m1).sum(), "zeros_reference": m0.sum(), "zeros": m1.sum(),
+        "zeros_both": (m0 & m1).sum(), "groups": len(changed), "different_groups": sum(changed),
+    }  # fmt: skip
 
 
 @settings(deadline=None, max_examples=40)

@@ -1,12 +1,12 @@
 """Mixture-of-experts models against a naive float64 reference, token by token, and on disk."""
 
 import csv
+import re
 
 import pytest
 import torch
 from pruning_models import WORDS, random_pairs, save_model
 from registry_sweep import mask_agreement
-from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evenprune.blocks.packing import Text
@@ -38,10 +38,9 @@ def layers_of(out):
 
 
 CASES = [
-    *(("mixtral", method, "2of4") for method in ("magnitude", "wanda", "sparsegpt")),
+    *(("mixtral", method, "2of4") for method in ("magnitude", "wanda")),
     ("mixtral", "debias-sparsegpt", "u50"),
     ("qwen2_moe", "debias-sparsegpt", "2of4"),
-    ("qwen2_moe", "wanda", "u50"),
     ("gpt_oss", "debias-sparsegpt", "2of4"),
 ]
 
@@ -55,6 +54,8 @@ def test_experts_agree_with_the_reference(case, tmp_path, method, regime):
     rows = {row["module"]: row for row in layers_of(tmp_path / "out")}
     found = mask_agreement(folder, tmp_path / "out", text, method, regime, bias)
     assert set(found) == set(rows)
+    assert not [name for name in found if re.search(r"router|gate$|shared_expert_gate", name)]
+    assert check_model(tmp_path / "out", folder)["matrices"] == len(found)
     assert min(share for share, _, _ in found.values()) >= 0.999
     if (folder.parent.name.startswith("mixtral"), method) == (True, "debias-sparsegpt"):
         # Another pair term would be seen.
@@ -68,20 +69,6 @@ def test_experts_agree_with_the_reference(case, tmp_path, method, regime):
         assert (rows[name]["tokens"], rows[name]["shared"]) == (
             said, "" if tokens is None else str(shared),
         )  # fmt: skip
-
-
-def test_packings_give_the_same_sums(tmp_path):
-    """Of more tokens than one batch has."""
-    folder, text = made(tmp_path / "base", "mixtral", pairs=70)
-    tables = []
-    for packing in ("shared-prefix", "sentences"):
-        options = Options("debias-sparsegpt", "u50", alignment="suffix", packing=packing)
-        manifest = prune_model(folder, options, text, tmp_path / packing)
-        assert manifest["options"]["packing"] == packing
-        tables.append({row["module"]: row["tokens"] for row in layers_of(tmp_path / packing)})
-    found = mask_agreement(folder, tmp_path / packing, text, "debias-sparsegpt", "u50", 1.0)
-    assert min(share for share, _, _ in found.values()) >= 0.999
-    assert tables[0] == tables[1]
 
 
 def test_experts_with_few_tokens_take_those_of_the_layer(tmp_path):
@@ -125,14 +112,3 @@ def test_other_methods(case, tmp_path):
     options = Options("debias-lora", "2of4", alignment="suffix")
     with pytest.raises(UserError, match="debias-lora does not know the experts"):
         prune_model(folder, options, text, tmp_path / "no")
-
-
-def test_quantised_experts_are_refused(tmp_path):
-    folder, text = made(tmp_path / "base", "gpt_oss")
-    file = folder / "model.safetensors"
-    tensors = load_file(file)
-    for name in [name for name in tensors if name.endswith("experts.gate_up_proj")]:
-        tensors[f"{name}_blocks"] = tensors.pop(name).to(torch.uint8)
-    save_file(tensors, file, metadata={"format": "pt"})
-    with pytest.raises(UserError, match=r"they lack model.layers.0.mlp.experts"):
-        prune_model(folder, Options("sparsegpt", "2of4"), text, tmp_path / "out")

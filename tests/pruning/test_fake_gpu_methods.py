@@ -25,7 +25,6 @@ pytestmark = pytest.mark.usefixtures("torch_products")
 # Options, and what else a case has: its text, model and dtype.
 CASES = {
     "magnitude-refit": (Options("magnitude", "2of4", refit_steps=2), {}),
-    "wanda": (Options("wanda", "u50"), {}),
     "sparsegpt-texts": (Options("sparsegpt", "2of4"), {"text": "texts"}),
     "debias-sparsegpt-bfloat16": (
         Options("debias-sparsegpt", "1of4", refit_steps=2), {"dtype": torch.bfloat16}
@@ -36,9 +35,8 @@ CASES = {
     "mixtral": (Options("debias-sparsegpt", "2of4"), {"model": "mixtral"}),
     "gpt_oss": (Options("wanda", "u50"), {"model": "gpt_oss", "text": "texts"}),
     "gpt2": (Options("debias-sparsegpt", "2of4"), {"model": "gpt2"}),
-    "gemma2": (Options("debias-sparsegpt", "2of4"), {"model": "gemma2"}),
 }  # fmt: skip
-SLOW = {"mixtral", "gpt_oss", "gpt2", "gemma2"}
+SLOW = {"mixtral", "gpt_oss", "gpt2"}
 
 
 def calibration(kind, model, folder) -> Text:

@@ -2,14 +2,12 @@
 
 import json
 
-import numpy as np
 import pytest
 import torch
 from evaluation_fixtures import save_model
 from safetensors.torch import load_file, save_file
 
 from evenprune.cli import main
-from evenprune.pruning.inspect_folder import fewest_zeros, patterns
 
 DOWN, UP = "model.layers.0.mlp.down_proj.weight", "model.layers.1.mlp.up_proj.weight"
 GATE = "model.layers.0.mlp.gate_proj.weight"
@@ -114,15 +112,6 @@ def test_another_dtype_and_other_names(base, tmp_path, capsys):
     said = capsys.readouterr().out
     assert f"{len(load_file(base / 'model.safetensors'))} rounded, 1 added" in said
     assert "only in the base" not in said
-
-
-def test_transposed_matrices_and_groups():
-    generator = np.random.default_rng(1)
-    for of, zeros in ((2, 1), (4, 3), (8, 4), (16, 5)):
-        rows = np.ones((6, 48))
-        for row in rows.reshape(-1, of):
-            row[generator.permutation(of)[:zeros]] = 0.0
-        assert patterns(fewest_zeros((rows == 0).flatten()), 48) == naive_patterns(rows)
 
 
 def test_the_wrong_manifest_is_named(base, tmp_path, capsys):

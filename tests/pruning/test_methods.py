@@ -48,14 +48,3 @@ def test_a_method_keeps_to_its_own_code(name):
         "debias-lora": {"magnitude", "wanda", "sparsegpt"},  # its solvers
     }.get(name, set())
     assert every & set(closure) == {methods.module_of(one) for one in (*base, name)}
-
-
-def test_pair_weights_of_the_scalings():
-    weights = methods.find("debias-sparsegpt").pair_weights
-    assert weights(Options("debias-sparsegpt", "u50", bias_weight=2.0), 3) == [2.0] * 3
-    released = Options("debias-sparsegpt", "u50", bias_weight=2.0, bias_scaling="released-2026")
-    assert weights(released, 3) == [1.0] * 3
-    released = released.model_copy(update={"bias_scaling": "released-2025"})
-    assert weights(released, 3) == [2.0, 4.0, 6.0]
-    for name in set(PRUNING_METHODS) - {"debias-sparsegpt"}:
-        assert methods.find(name).pair_weights(released, 3) == [0.0] * 3

@@ -2,17 +2,10 @@
 
 from collections import Counter
 
-import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pruning_models import save_model
 
-from evenprune.blocks.base_model import BaseModel
-from evenprune.blocks.block_recorder import Form
-from evenprune.blocks.forward import MASK, record_inputs
-from evenprune.blocks.packing import ROW, SPREAD, pack_pairs, pack_texts
-from evenprune.blocks.shared_prefix import tree_deviation
-from evenprune.config.facts import regime_facts
+from evenprune.blocks.packing import pack_pairs
 from evenprune.data.calibration import TokenPair
 
 sentences = st.lists(st.integers(1, 3), min_size=1, max_size=9).map(tuple)
@@ -74,48 +67,3 @@ def test_every_token_sees_its_own_sentence(sides, shared, tokens):
                 apart[*heads, weight] += 1
     assert {head: weight for head, weight in found.items() if weight} == wanted
     assert matched == apart
-
-
-@settings(max_examples=40)
-@given(many_pairs, st.sampled_from([20, 200, 1024]))
-def test_rows_and_batches_keep_to_their_sizes(sides, tokens):
-    pairs = made(sides)
-    for batch in pack_pairs(pairs, [0.0] * len(pairs), True, tokens):
-        (part,) = batch.parts
-        filled = batch.plan.weights.reshape(part.ids.shape) == 0
-        several = [len(set(row)) > 1 for row in rows_of(batch)]
-        for row, many in enumerate(several):
-            used = int((~filled[row]).sum())
-            assert used <= min(ROW, tokens) or not many
-            assert part.ids.shape[1] - used <= used / SPREAD
-        assert len(part.ids) == 1 or part.ids.numel() <= tokens
-
-
-def rows_of(batch):
-    length = batch.parts[0].ids.shape[1]
-    items = batch.items[0]
-    return [items[start : start + length] for start in range(0, len(items), length)]
-
-
-def test_a_beginning_of_several_pairs_is_there_once():
-    pairs = made([((0, 7, 1, 4), (0, 7, 2, 4)), ((0, 8, 1), (0, 8, 2)), ((0, 7, 3), (0, 7, 5))])
-    (batch,) = pack_pairs(pairs, [0.0] * 3, True)
-    assert batch.parts[0].ids.tolist() == [[0, 7, 1, 4, 2, 4, 3, 5, 8, 1, 2]]
-    assert batch.parts[0].positions.tolist() == [[0, 1, 2, 3, 2, 3, 2, 2, 1, 2, 2]]
-    assert batch.plan.weights.tolist() == [6.0, 4.0, *[1.0] * 6, 2.0, 1.0, 1.0]
-    assert batch.items == [["p0"] * 6 + ["p2"] * 2 + ["p1"] * 3]
-    plain = [part for batch in pack_pairs(pairs, [0.0] * 3, False) for part in batch.parts]
-    assert sum(part.ids.numel() for part in plain) == 20
-    assert pack_texts([("a", [1, 2]), ("b", [3, 4])])[0].items == [["a", "a", "b", "b"]]
-
-
-def test_no_masks_of_long_rows_are_kept(tmp_path):
-    base = BaseModel(save_model(tmp_path, max_position_embeddings=256), regime_facts("2of4"), "cpu")
-    one = tuple(5 + k % 50 for k in range(120))
-    (pair,) = made([(one, (*one[:30], 60, *one[31:]))])
-    base.load_outside(torch.tensor([*pair.ids0, *pair.ids1]))
-    base.load_block(0)
-    batches = pack_pairs([pair], [0.0], True)
-    (stream,) = record_inputs(base.model, base.blocks, batches, "cpu", Form()).streams()
-    assert not any(isinstance(kwargs[MASK], torch.Tensor) for _, kwargs in stream.calls)
-    assert tree_deviation(base.model, base.blocks, 0, pair, "cpu", Form()) < 1e-4

@@ -1,13 +1,11 @@
 """Every architecture: what is found, how it is packed, and that the result is a good checkpoint."""
 
 import json
-import re
 
 import pytest
 import torch
 from pruning_models import (
     ARCHITECTURES,
-    EXPERTS,
     SMALL,
     prune_command,
     random_pairs,
@@ -35,9 +33,9 @@ from evenprune.pruning.compare_masks import compare_models
 VARIED = ("llama2", "gpt2", "gpt_neox", "cohere", "gemma2-window")
 
 
-@pytest.mark.parametrize("kind", [*VARIED, *EXPERTS])
+@pytest.mark.parametrize("kind", VARIED)
 def test_command_makes_a_good_checkpoint(kind, tmp_path):
-    architecture = (ARCHITECTURES | EXPERTS)[kind]
+    architecture = ARCHITECTURES[kind]
     folder = save_model(tmp_path / "base", kind, seed=1)
     pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(40))
     out = tmp_path / "pruned" / "model"
@@ -47,7 +45,7 @@ def test_command_makes_a_good_checkpoint(kind, tmp_path):
     assert min(share for share, *_ in found.values()) >= 0.999
     report = check_model(out, folder)
     assert (report["matrices"], report["sparsity"]) == (len(found), 0.5)
-    assert kind in EXPERTS or len(found) == 2 * architecture.linears
+    assert len(found) == 2 * architecture.linears
     assert len(list(compare_models(out, out))) == len(found)
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["options"]["packing"] == ("shared-prefix" if architecture.tree else "sentences")
@@ -56,8 +54,6 @@ def test_command_makes_a_good_checkpoint(kind, tmp_path):
     assert before.keys() == after.keys()
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert changed == {name for name, one in manifest["tensors"].items() if one.get("pruned")}
-    routers = r"router|gate\.weight|shared_expert_gate"
-    assert not [name for name in changed if re.search(routers, name)]
 
     dense, pruned = (AutoModelForCausalLM.from_pretrained(path) for path in (folder, out))
     assert pruned.state_dict().keys() == dense.state_dict().keys()
@@ -68,9 +64,9 @@ def test_command_makes_a_good_checkpoint(kind, tmp_path):
     assert torch.isfinite(pruned(torch.arange(10).unsqueeze(0)).logits).all()
 
 
-@pytest.mark.parametrize("kind", VARIED)
+@pytest.mark.parametrize("kind", ["llama2", "gpt_neox", "gemma2-window"])
 def test_losses_with_and_without_bos_are_those_of_the_whole_model(kind, tmp_path):
-    folder, architecture = save_model(tmp_path, kind, seed=1), ARCHITECTURES[kind]
+    folder = save_model(tmp_path, kind, seed=1)
     base = BaseModel(folder, regime_facts("2of4"), "cpu")
     lm = load_language_model(folder, "cpu")
     rows = fixed_rows(lm.tokenizer, 64)
@@ -80,12 +76,10 @@ def test_losses_with_and_without_bos_are_those_of_the_whole_model(kind, tmp_path
     base.unload_block(0)
     base.unload_outside()
     found = bos_losses(base, form, rows)
-    if architecture.config == "GPTNeoXConfig":
+    if kind == "gpt_neox":
         assert found is None  # the library gives its output embeddings another name as it loads
     else:
-        # Soft caps are left out by the library's default attention.
-        tolerance = 0.01 if "attn_logit_softcapping" in architecture.arguments else 1e-4
-        assert list(found) == pytest.approx(list(lm.bos_losses), rel=tolerance)
+        assert list(found) == pytest.approx(list(lm.bos_losses), rel=1e-4)
     assert all(parameter.is_meta for parameter in base.model.parameters())
 
 
@@ -102,19 +96,6 @@ def test_what_a_model_computes_of_its_config_is_in_the_dtype_of_the_passes(tmp_p
         ours = base.model.get_input_embeddings()(ids)
         assert torch.equal(ours, theirs.get_input_embeddings()(ids))
         assert torch.equal(ours, load_model(tmp_path, dtype=dtype).get_input_embeddings()(ids))
-
-
-@pytest.mark.parametrize(("bos", "more"), [("auto", 0), ("always", 1)])
-def test_bos_counts_in_calibration_and_is_recorded(tmp_path, bos, more):
-    """Of a tokenizer that puts none."""
-    folder = save_model(tmp_path / "base", "llama", seed=1)
-    pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(8))
-    assert main(prune_command(folder, tmp_path / "out", pairs, bos=bos)) == 0
-    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
-    assert manifest["options"]["bos"] == bos
-    plain = tokenize_pairs(random_pairs(8), AutoTokenizer.from_pretrained(folder), "equal-length")
-    tokens = sum(len(pair.ids0) + len(pair.ids1) for pair in plain.pairs)
-    assert manifest["calibration"]["tokens"]["pairs"] == tokens + 2 * 8 * more
 
 
 def test_checkpoint_of_the_base_model_alone(tmp_path):

@@ -1,6 +1,5 @@
 """Bad input, damaged checkpoints, killed runs."""
 
-import csv
 import json
 import shutil
 from pathlib import Path
@@ -8,6 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from both import refused
 from pruning_models import prune_command, random_pairs, save_model, write_rows
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -33,15 +33,18 @@ def pairs(tmp_path):
     return write_rows(tmp_path / "pairs.jsonl", random_pairs(12))
 
 
+@pytest.fixture(scope="module")
+def checkpoint(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checked")
+    pairs = write_rows(folder / "pairs.jsonl", random_pairs(12))
+    assert main(prune_command(model, folder / "out", pairs)) == 0
+    return folder / "out"
+
+
 def fails(capsys, tmp_path, argv, *words):
     """Run a command that must fail with one sentence and leave nothing behind."""
     before = sorted(path.name for path in tmp_path.iterdir())
-    capsys.readouterr()
-    assert main(argv) == 2
-    message = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert len(message) == 1
-    for word in words:
-        assert word in message[0]
+    refused(capsys, argv, *words)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
@@ -56,22 +59,6 @@ def rewrite(folder, name, change):
 # --- bad input ------------------------------------------------------------------------------
 
 
-def truncated(base, pairs):
-    file = base / "model.safetensors"
-    file.write_bytes(file.read_bytes()[:-100])
-
-
-def no_tokenizer(base, pairs):
-    for file in base.glob("tokenizer*"):
-        file.unlink()
-
-
-def missing_field(base, pairs):
-    rows = random_pairs(3)
-    del rows[1]["anti_stereotype"]
-    write_rows(pairs, rows)
-
-
 def unequal(base, pairs):
     row = {"id": "a", "category": "c", "stereotype": "a b c", "anti_stereotype": "a b"}
     write_rows(pairs, [row])
@@ -81,25 +68,8 @@ def pickled(base, pairs):
     (base / "model.safetensors").rename(base / "pytorch_model.bin")
 
 
-def config(**other):
-    def change(base, pairs):
-        content = json.loads((base / "config.json").read_text())
-        (base / "config.json").write_text(json.dumps(content | other))
-
-    return change
-
-
 @pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (truncated, ("truncated", "base/model.safetensors")),
-        (no_tokenizer, ("tokenizer", "base")),
-        (missing_field, ("line 2", "anti_stereotype", "pairs.jsonl")),
-        (lambda _, pairs: write_rows(pairs, []), ("empty", "pairs.jsonl")),
-        (unequal, ("unequal", "suffix")),
-        (pickled, ("safetensors",)),
-        (config(model_type="no-such-model"), ("no-such-model",)),
-    ],
+    ("change", "words"), [(unequal, ("unequal", "suffix")), (pickled, ("safetensors",))]
 )
 def test_bad_input(base, pairs, tmp_path, capsys, change, words):
     change(base, pairs)
@@ -169,7 +139,6 @@ def flip(file):
 @pytest.mark.parametrize(
     ("options", "damaged"),
     [
-        ({}, None),
         ({"method": "magnitude", "refit_steps": 5}, None),
         ({"method": "debias-lora", "regime": "dense", "lora_steps": 2}, None),
         # A finished shard, or its record, that was changed is made again.
@@ -179,7 +148,7 @@ def flip(file):
     ids=str,
 )
 def test_an_interrupted_run_continues(
-    model, pairs, tmp_path, capsys, monkeypatch, options, damaged
+    model, checkpoint, pairs, tmp_path, capsys, monkeypatch, options, damaged
 ):
     argv = prune_command(model, tmp_path / "out", pairs, **options)
     interrupt(monkeypatch, argv, 3)
@@ -192,8 +161,9 @@ def test_an_interrupted_run_continues(
     text = capsys.readouterr().err
     assert f"continuing: {1 if damaged else 2} of 4 shards" in text
     assert ("block 1/3" in text) == bool(damaged)
-    assert main(prune_command(model, tmp_path / "whole", pairs, **options)) == 0
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    whole = tmp_path / "whole" if options else checkpoint
+    assert whole == checkpoint or main(prune_command(model, whole, pairs, **options)) == 0
+    assert contents(tmp_path / "out") == contents(whole)
 
 
 def test_other_inputs_do_not_continue_and_clear_the_remains(
@@ -216,41 +186,19 @@ def test_bias_weight_zero_is_sparsegpt_bit_for_bit(model, pairs, tmp_path):
         assert weights(scaling, bias_weight=0, bias_scaling=scaling) == plain
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_dtype_and_sharding_of_the_base_are_read(dtype, pairs, tmp_path):
+def test_dtype_and_sharding_of_the_base_are_read(pairs, tmp_path):
     """Several shards with an index; the result has the base's dtype."""
-    base = save_model(tmp_path / "base", "qwen2", dtype=dtype, max_shard_size="20KB")
+    base = save_model(tmp_path / "base", "qwen2", dtype=torch.bfloat16, max_shard_size="20KB")
     assert (base / "model.safetensors.index.json").is_file()
     assert main(prune_command(base, tmp_path / "out", pairs)) == 0
     check = ["check", "--model", str(tmp_path / "out"), "--base", str(base)]
     assert main([*check, "--out", str(tmp_path / "check.json")]) == 0
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
-    assert loaded.dtype == dtype
+    assert loaded.dtype == torch.bfloat16
     assert json.loads((tmp_path / "check.json").read_text())["sparsity"] >= 0.5
 
 
-def test_a_refitted_run_is_recorded_and_checked(model, pairs, tmp_path):
-    """Of magnitude, which then needs calibration text."""
-    argv = prune_command(model, tmp_path / "out", method="magnitude", refit_steps=10)
-    assert main(argv) == 2  # no text
-    assert main([*argv, "--pairs", str(pairs)]) == 0
-    rows = list(csv.DictReader((tmp_path / "out" / "layers.csv").open()))
-    assert len(rows) == 21
-    for row in rows:
-        assert float(row["loss_after"]) < float(row["loss_before"])
-    check = ["check", "--model", str(tmp_path / "out"), "--base", str(model)]
-    assert main([*check, "--out", str(tmp_path / "check.json")]) == 0
-
-
 # --- check ----------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def checkpoint(model, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("checked")
-    pairs = write_rows(folder / "pairs.jsonl", random_pairs(12))
-    assert main(prune_command(model, folder / "out", pairs)) == 0
-    return folder / "out"
 
 
 def negative_zero(weight):

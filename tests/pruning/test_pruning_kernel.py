@@ -148,6 +148,3 @@ def test_kernel_compiles_for_gpus_that_are_not_here(capability, repo, tmp_path):
     assert done.stdout.count(f".target sm_{capability}") == 2
     assert "fma.rn.f32" in done.stdout
     assert "mma.sync" not in done.stdout  # no TF32
-
-
-# --- the choice, where there is no Triton as well ---------------------------------------------

@@ -1,5 +1,6 @@
-"""Every type of transformers' causal-LM registry is pruned right or refused in one sentence."""
+"""Types of transformers' causal-LM registry are pruned right or refused in one sentence."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,16 +15,26 @@ PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
 AGREEMENT = 0.999
 
 
+# Most types are pruned: of these every third one, or all where it is asked for.
+OUTCOMES = documented(PAGE)
+STEP = 1 if "EVENPRUNE_TYPES" in os.environ else 3
+SWEPT = [
+    kind
+    for number, kind in enumerate(registry_models.TYPES)
+    if number % STEP == 0 or OUTCOMES[kind] != "pruned"
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", registry_models.TYPES)
+@pytest.mark.parametrize("kind", SWEPT)
 def test_every_type_is_pruned_right_or_refused(kind, tmp_path):
     row = sweep_type(kind, tmp_path)
     assert row.agreement >= AGREEMENT
-    assert row.outcome == documented(PAGE)[kind]
+    assert row.outcome == OUTCOMES[kind]
 
 
 def test_page_lists_every_type():
-    assert sorted(documented(PAGE)) == registry_models.TYPES
+    assert sorted(OUTCOMES) == registry_models.TYPES
 
 
 def test_every_kind_of_block_is_tried_with_a_shared_prefix(tmp_path, capsys):
@@ -38,37 +49,19 @@ def test_every_kind_of_block_is_tried_with_a_shared_prefix(tmp_path, capsys):
     ("kind", "layers", "words"),
     [
         ("rwkv", 8, "changes the hidden states in front of decoder block 6"),
-        ("xlnet", 2, "expected hidden states (rows, tokens, width)"),
-        ("xmod", 2, "Input language unknown"),
-        ("bart", 2, "encoder_attn.k_proj"),
+        ("mamba", 4, "mixer.dt_proj of decoder block 0 are not called"),
+        ("zamba2", 4, "expected exactly one nn.ModuleList"),
     ],
 )
-def test_refused_in_a_sentence(kind, layers, words, tmp_path):
+def test_a_refusal_names_type_reason_and_what_to_do(kind, layers, words, tmp_path):
     row = sweep_type(kind, tmp_path, layers)
     assert row.outcome == "refused"
-    assert words in row.reason
-
-
-# Hybrid and state-space models, and experts in forms of their own: why each is refused.
-REFUSED = {
-    "mamba": "mixer.dt_proj of decoder block 0 are not called",
-    "kimi_linear": "the library renames or joins tensors of this type",
-    "jetmoe": "is a matrix, but not the weight of an nn.Linear",
-    "zamba2": "expected exactly one nn.ModuleList",
-}
-
-
-@pytest.mark.parametrize("kind", REFUSED)
-def test_a_refusal_names_type_reason_and_what_to_do(kind, tmp_path):
-    row = sweep_type(kind, tmp_path)
-    assert row.outcome == "refused"
     assert row.reason.startswith(f"a model of type {kind!r} cannot be pruned: ")
-    assert REFUSED[kind] in row.reason
+    assert words in row.reason
     assert row.reason.endswith("choose a model of a type that docs/architectures.md says is pruned")
     # The advice is true: what refuses the text does not refuse magnitude.
-    advised = "take --method magnitude" in row.reason
-    assert advised == ("not called" in REFUSED[kind])
-    if advised:
+    assert ("take --method magnitude" in row.reason) == (kind != "zamba2")
+    if kind == "mamba":
         manifest = prune_model(
             tmp_path / "dense", Options("magnitude", "u50"), Text(), tmp_path / "other"
         )

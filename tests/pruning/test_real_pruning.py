@@ -45,9 +45,9 @@ def places(part, ids):
 @pytest.mark.slow
 @torch.no_grad()
 def test_packed_rows_have_the_activations_of_single_sentences():
-    """50 pairs, all 30 blocks: each token's activations as in its sentence alone, to 1e-4."""
+    """20 pairs, all 30 blocks: each token's activations as in its sentence alone, to 1e-4."""
     folder = smollm2_folder()
-    pairs = real_pairs(folder, 50).pairs
+    pairs = real_pairs(folder, 20).pairs
     base = BaseModel(folder, regime_facts("2of4"), "cpu")
     base.forward_dtype = torch.float32
     ids = [token for pair in pairs for token in (*pair.ids0, *pair.ids1)]

@@ -13,7 +13,6 @@ from evaluation_fixtures import save_model, write_jsonl
 from test_serving_sparse24 import prune_2of4
 
 from evenprune.cli import main
-from evenprune.io.errors import UserError
 from evenprune.serving import (
     backends,
     energy,
@@ -148,30 +147,6 @@ def test_figures_of_one_measurement():
     assert out["kg_co2e_per_mtok"] == pytest.approx(55 / 44 * 1e6 / 3.6e6 * 0.033)
 
 
-class Meter:
-    """Gives regions the durations that a test says, one after another."""
-
-    device = "cpu"
-
-    def __init__(self, *durations):
-        self.durations = iter(durations)
-
-    def measure(self, region):
-        region()
-        return reading(next(self.durations), 1.0)
-
-
-def once(*durations):
-    asked = measure.Settings(new_tokens=10, min_seconds=0.0)
-    generate = lambda prompts, tokens: None  # noqa: E731
-    return measure.measure_once(generate, Meter(*durations), [[1, 2]], asked, (1, 1))
-
-
-def test_timings_spoilt_every_time_are_refused():
-    with pytest.raises(UserError, match="lost in noise"):
-        once(*[1.0] * 6)
-
-
 # the command
 
 
@@ -210,15 +185,6 @@ def test_command_writes_the_measurement(measured):
         )
 
 
-def test_identity_of_a_measurement_is_reproducible(measured, tiny, tmp_path):
-    file, out = measured
-    again = tmp_path / "efficiency.json"
-    assert main(arguments(tiny, file, again)) == 0
-    one, two = (json.loads(path.read_text()) for path in (out, again))
-    for key in ("spec", "digest", "models", "prompts", "dense"):
-        assert one[key] == two[key]
-
-
 def test_every_run_makes_exactly_the_new_tokens(tiny):
     # the model's own end-of-text token must not shorten a run
     backend = backends.TransformersBackend(tiny, "cpu")
@@ -230,12 +196,9 @@ def test_every_run_makes_exactly_the_new_tokens(tiny):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--new-tokens", "1"], "--new-tokens: got 1, expected a number from 2"),
         (["--names", "a", "b"], "one name of its own for each of the 1 models"),
         (["--new-tokens", "48"], "context of 48"),
         (["--batch-sizes", "1,1"], "--batch-sizes: got [1, 1], expected each one once"),
-        (["--model", "/nowhere"], "model folder"),
-        (["--prompts", "/nowhere.jsonl"], "in /nowhere.jsonl, found none"),
     ],
 )
 def test_bad_input_is_one_sentence_and_leaves_nothing(tiny, texts, tmp_path, capsys, more, message):
@@ -282,13 +245,9 @@ def test_real_vllm_gives_the_tokens_of_transformers(shared, vllm_python, tmp_pat
         ("transformers", sys.executable, source),
     ):
         done = subprocess.run(
-            [interpreter, str(script), name, str(folder)],
-            capture_output=True,
-            text=True,
-            timeout=400,
-            check=True,
-            env=environment,
-        )
+            [interpreter, str(script), name, str(folder)], capture_output=True, text=True,
+            timeout=400, check=True, env=environment,
+        )  # fmt: skip
         line = next(row for row in done.stdout.splitlines() if row.startswith("RESULT"))
         found[name] = json.loads(line.removeprefix("RESULT"))
     described, tokens = found["vllm"]

@@ -1,7 +1,7 @@
 """The compressed 2:4 form: exact round trip, size, refusals, and the loader."""
 
 import json
-import os
+import re
 import shutil
 from pathlib import Path
 
@@ -10,13 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pruning_models import save_model
+from safetensors.torch import load_file, save_file
 
 from evenprune.cli import main
 from evenprune.io.errors import UserError
 from evenprune.models.identity import identify
 from evenprune.models.loading import load_model
 from evenprune.models.tensors import read_folder, read_tensor
-from evenprune.models.weights import read_header
 from evenprune.serving.export_sparse24 import block_linears, export_sparse24
 from evenprune.serving.sparse24 import BITS, compress, decompress
 from evenprune.serving.sparse24_model import load_sparse24
@@ -75,8 +75,6 @@ def test_layout_is_as_documented():
 
 def prune_2of4(folder: Path) -> None:
     """Zero the two smallest of four along the inputs in every block linear of a saved model."""
-    from safetensors.torch import save_file
-
     stored = read_folder(folder)
     linears = block_linears(folder, stored)
     state = {name: read_tensor(entry) for name, entry in stored.items()}
@@ -157,20 +155,20 @@ def other_format(folder):
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def other_places(folder):
-    from safetensors.torch import load_file, save_file
+def changed(change):
+    def damage(folder):
+        state = load_file(folder / WEIGHTS)
+        change(state)
+        save_file(state, folder / WEIGHTS, {"format": "pt"})
 
-    state = load_file(folder / WEIGHTS)
-    state["model.layers.0.mlp.up_proj.weight_metadata"].zero_()
-    save_file(state, folder / WEIGHTS, {"format": "pt"})
+    return damage
 
 
 WEIGHTS = "sparse24.model.safetensors"
 DAMAGES = {
     "expected a 2:4 export of format 2": other_format,
-    "does not load": lambda folder: os.truncate(folder / WEIGHTS, 1000),
-    "No such file": lambda folder: (folder / WEIGHTS).unlink(),
-    "a place twice": other_places,
+    "a place twice": changed(lambda s: s["model.layers.0.mlp.up_proj.weight_metadata"].zero_()),
+    "lacks model.norm.weight": changed(lambda state: state.pop("model.norm.weight")),
 }
 
 
@@ -178,13 +176,11 @@ DAMAGES = {
 def test_damaged_exports_are_refused(checkpoint, tmp_path, message):
     export_sparse24(checkpoint(), tmp_path / "out")
     DAMAGES[message](tmp_path / "out")
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=re.escape(message)):
         load_sparse24(tmp_path / "out", "cpu")
 
 
 def test_missing_weights_are_not_drawn_at_random(checkpoint, tmp_path):
-    from safetensors.torch import save_file
-
     source = tmp_path / "incomplete"
     shutil.copytree(checkpoint(), source)
     state = {name: read_tensor(entry) for name, entry in read_folder(source).items()}
@@ -193,13 +189,6 @@ def test_missing_weights_are_not_drawn_at_random(checkpoint, tmp_path):
     with pytest.raises(UserError, match=r"lack model\.norm\.weight"):
         export_sparse24(source, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    export_sparse24(checkpoint(), tmp_path / "out")
-    for file in (tmp_path / "out").glob("sparse24.*.safetensors"):
-        state = {name: read_tensor(entry) for name, entry in read_header(file).items()}
-        state.pop("model.norm.weight", None)
-        save_file(state, file, {"format": "pt"})
-    with pytest.raises(UserError, match=r"lacks model\.norm\.weight"):
-        load_sparse24(tmp_path / "out", "cpu")
 
 
 @pytest.mark.gpu

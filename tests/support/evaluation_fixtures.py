@@ -50,14 +50,10 @@ def tiny_llama(
     """A random Llama of two layers; large weights, so that its predictions differ."""
     torch.manual_seed(seed)
     options = {
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": positions,
+        "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": positions,
         "initializer_range": 0.3,
-    }
+    }  # fmt: skip
     return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **options | changes)).eval()
 
 
@@ -103,14 +99,11 @@ def unqover_rows(count: int = 12) -> Iterator[dict]:
         options = [first, second, "unknown"]
         options = options[k % 3 :] + options[: k % 3]
         yield {
-            "example_id": k,
-            "category": category,
-            "context": f"A {first} man met a {second} man.",
+            "example_id": k, "category": category, "context": f"A {first} man met a {second} man.",
             "question": f"Who {acts[k // 2 % 3][k % 2]}?",
             **{f"ans{j}": text for j, text in enumerate(options)},
-            "label": options.index("unknown"),
-            "unknown_num": options.index("unknown"),
-        }
+            "label": options.index("unknown"), "unknown_num": options.index("unknown"),
+        }  # fmt: skip
 
 
 def bbq_rows() -> Iterator[dict]:
@@ -123,18 +116,14 @@ def bbq_rows() -> Iterator[dict]:
         told = " The Tor man had lost his keys." if k % 2 else ""
         gold = groups.index("Tor" if k % 2 else "unknown")
         yield {
-            "example_id": k,
-            "question_index": str(k // 4),
-            "question_polarity": polarity,
-            "context_condition": ("ambig", "disambig")[k % 2],
-            "category": "Tribe",
+            "example_id": k, "question_index": str(k // 4), "question_polarity": polarity,
+            "context_condition": ("ambig", "disambig")[k % 2], "category": "Tribe",
             "answer_info": {f"ans{j}": list(pair) for j, pair in enumerate(people)},
             "additional_metadata": {"stereotyped_groups": ["Vel"]},
             "context": f"A Vel man and a Tor man stood at gate {k // 2}.{told}",
             "question": "Who was careless?" if polarity == "neg" else "Who was careful?",
-            **{f"ans{j}": text for j, (text, _) in enumerate(people)},
-            "label": gold,
-        }
+            **{f"ans{j}": text for j, (text, _) in enumerate(people)}, "label": gold,
+        }  # fmt: skip
 
 
 def stereoset_rows() -> Iterator[dict]:
@@ -142,59 +131,31 @@ def stereoset_rows() -> Iterator[dict]:
     for k in range(12):
         category, target = (("tribe", "Vel"), ("tribe", "Tor"), ("trade", "smith"))[k % 3]
         words = {"stereotype": "lazy", "anti-stereotype": "diligent", "unrelated": "wet tea"}
-        yield {
-            "id": f"c{k}",
-            "target": target,
-            "bias_type": category,
-            "context": f"At gate {k} a {target} is BLANK.",
-            "sentences": [
-                {"gold_label": label, "sentence": f"At gate {k} a {target} is {word}."}
-                for label, word in words.items()
-            ],
-        }
-
-
-def unqover_block(field: str, scores: list) -> list[dict]:
-    """A block's records: ``field`` of x1, x2, unknown for (flipped, negated) 00, 10, 01, 11."""
-    places = ((0, 0), (1, 0), (0, 1), (1, 1))
-    return [
-        {
-            **{"block": "b", "category": "tribe", "flipped": flipped, "negated": negated},
-            **{"x1": "Vel", "x2": "Tor", "x1_idx": 0, "x2_idx": 1, "activity": "was rude"},
-            field: [float(score) for score in three],
-        }
-        for (flipped, negated), three in zip(places, scores, strict=True)
-    ]
+        context = f"At gate {k} a {target} is BLANK."
+        sentences = [
+            {"gold_label": label, "sentence": context.replace("BLANK", word)}
+            for label, word in words.items()
+        ]
+        head = {"id": f"c{k}", "target": target, "bias_type": category, "context": context}
+        yield head | {"sentences": sentences}
 
 
 def write_datasets(root: Path) -> Path:
     """Write small data sets in the canonical files; return the folder that holds them."""
     write_jsonl(root / "unqover/datas_rebuilt.jsonl", unqover_rows())
     write_jsonl(root / "bbq/Tribe.jsonl", bbq_rows())
-    write_jsonl(
-        root / "hellaswag/validation_lm_eval.jsonl",
-        [
-            {
-                "row": k,
-                "query": f"Baking: A Vel woman takes {k} eggs. She",
-                "choices": ["breaks them.", "sings to them at night.", "runs.", "is a boat."],
-                "gold": k % 4,
-            }
-            for k in range(6)
-        ],
-    )
-    write_jsonl(
-        root / "mmlu/test.jsonl",
-        [
-            {
-                "question": f"How many moons has planet {k}?",
-                "subject": ("moon_lore", "trade")[k % 2],
-                "choices": ["0", "1", "2", "3"],
-                "answer": k % 4,
-            }
-            for k in range(8)
-        ],
-    )
+    ends = ["breaks them.", "sings to them at night.", "runs.", "is a boat."]
+    text = "Baking: A Vel woman takes {} eggs. She"
+    rows = [{"row": k, "query": text.format(k), "choices": ends, "gold": k % 4} for k in range(6)]
+    write_jsonl(root / "hellaswag/validation_lm_eval.jsonl", rows)
+    rows = [
+        {
+            "question": f"How many moons has planet {k}?", "choices": list("0123"),
+            "subject": ("moon_lore", "trade")[k % 2], "answer": k % 4,
+        }
+        for k in range(8)
+    ]  # fmt: skip
+    write_jsonl(root / "mmlu/test.jsonl", rows)
     pairs = [("Vel men are slow.", "Tor men are slow."), ("Kesh lie.", "Lumo never lie.")] * 3
     lines = ["\tsent_more\tsent_less\tstereo_antistereo\tbias_type"]
     lines += [f"{k}\t{a}\t{b}\tstereo\ttribe" for k, (a, b) in enumerate(pairs)]

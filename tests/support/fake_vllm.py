@@ -1,8 +1,8 @@
 """A package named vllm that computes with transformers: what the evaluation uses of vLLM's API.
 
 ``install`` writes it beside a folder of metadata, so that a worker finds and names it. It prints
-on standard output as libraries do. The environment variable FAKE_VLLM_SHIFT makes its scores wrong,
-FAKE_VLLM_LOG names a file that gets a line for each model load.
+on standard output as libraries do. The environment variable FAKE_VLLM_LOG names a file that gets a
+line for each model load.
 """
 
 from pathlib import Path
@@ -48,8 +48,6 @@ class LLM:
         own = getattr(sampling, "prompt_logprobs", None)
         for step in range(sampling.max_tokens):
             table = self.model(torch.tensor([given + new])).logits[0].float().log_softmax(-1)
-            if "FAKE_VLLM_SHIFT" in os.environ:
-                table = table + torch.linspace(0, 1, table.shape[-1])
             if step == 0 and own is not None:
                 prompt = [None] + [entries(row, [t]) for row, t in zip(table, given[1:])]
             new.append(int(table[-1].argmax()))

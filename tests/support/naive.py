@@ -6,7 +6,6 @@ are natural logarithms.
 """
 
 import math
-import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -112,21 +111,6 @@ def stereoset(model: NaiveModel, item: Any) -> dict[str, Any]:
     }
 
 
-def association(model: NaiveModel, item: Any, others: Sequence[str]) -> float | None:
-    """Return the gap of a cluster's sentences less the mean gap about other groups."""
-    gaps = []
-    for group in (None, *others):
-        scores = []
-        for sentence in (item.stereotype, item.anti_stereotype):
-            words = re.split(rf"(?<!\w)({re.escape(item.target)})(?!\w)", sentence, flags=re.I)
-            for place in range(1, len(words), 2) if group else ():
-                first = group[0].upper() if words[place][0].isupper() else group[0]
-                words[place] = first + group[1:]
-            scores.append(sum(model.sentence("".join(words))))
-        gaps.append(scores[0] - scores[1])
-    return gaps[0] - sum(gaps[1:]) / len(others) if others else None
-
-
 def crows_pairs(model: NaiveModel, item: Any) -> dict[str, Any]:
     """Score a pair: whole sentences as lm-eval, and the tokens that both share.
 
@@ -147,14 +131,10 @@ def crows_pairs(model: NaiveModel, item: Any) -> dict[str, Any]:
             count += b - a
     more, less = map(sum, parts)
     return {
-        "option_logprobs": [more, less],
-        "shared_logprobs": shared,
-        "n_shared": count,
-        "pred": 0 if more > less else 1,
-        "correct": more > less,
-        "correct_shared": shared[0] > shared[1] if count else None,
-        "tie": more == less,
-    }
+        "option_logprobs": [more, less], "shared_logprobs": shared, "n_shared": count,
+        "pred": 0 if more > less else 1, "correct": more > less,
+        "correct_shared": shared[0] > shared[1] if count else None, "tie": more == less,
+    }  # fmt: skip
 
 
 def _lettered(model: NaiveModel, form: str, item: Any, gold: int) -> dict[str, Any]:
@@ -162,17 +142,11 @@ def _lettered(model: NaiveModel, form: str, item: Any, gold: int) -> dict[str, A
     found = model.letters(prompt, 3)
     pred = best(found.logits)
     return {
-        "option_logits": found.logits,
-        "option_logprobs": found.logprobs,
-        "mass": sum(map(math.exp, found.logprobs)),
-        "pred": pred,
-        "correct": pred == gold,
-        "tie": False,
-        "n_tokens": found.n_tokens,
-        "truncated": False,
-        "path": "next-token",
+        "option_logits": found.logits, "option_logprobs": found.logprobs,
+        "mass": sum(map(math.exp, found.logprobs)), "pred": pred, "correct": pred == gold,
+        "tie": False, "n_tokens": found.n_tokens, "truncated": False, "path": "next-token",
         "perm": "012",
-    }
+    }  # fmt: skip
 
 
 def bbq(model: NaiveModel, item: Any) -> dict[str, Any]:
@@ -212,12 +186,6 @@ def cloze(model: NaiveModel, question: str, options: Sequence[str], gold: int) -
         "correct_norm": best(normed) == gold,
         "tie": False,
     }
-
-
-def document(model: NaiveModel, text: str) -> dict[str, Any]:
-    """Score a text that stands alone, from its second token."""
-    found = model.logprobs(model.whole(text))
-    return {"nll": -sum(found), "n_tokens": len(found)}
 
 
 def windows(model: NaiveModel, rows: Sequence[str], length: int = 2048) -> list[dict[str, Any]]:

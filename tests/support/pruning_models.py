@@ -16,21 +16,13 @@ SPECIAL = ["<s>", "</s>", "<pad>", "<unk>", "Ġ", "▁"]
 VOCABULARY = 64
 COMMON = {"vocab_size": VOCABULARY, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
 SMALL = {
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 64,
-    **COMMON,
-}
+    "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "max_position_embeddings": 64, **COMMON,
+}  # fmt: skip
 ROPE3 = {
-    "rope_type": "llama3",
-    "rope_theta": 500000.0,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 32,
-}
+    "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0, "original_max_position_embeddings": 32,
+}  # fmt: skip
 
 
 GROUPED = SMALL | {"num_key_value_heads": 2}

@@ -195,8 +195,8 @@ whose code uses a weight without calling its layer.
 | --- | --- | --- |
 """
 END = """
-`python tests/support/registry_sweep.py docs/architectures.md` writes this page again; slow tests
-check it.
+`python tests/support/registry_sweep.py docs/architectures.md` writes this page; slow tests check
+a third of it.
 """
 # A part of the sentence that refuses a type -> the same in the page's words.
 REASONS = {

@@ -47,17 +47,10 @@ def bigram_model(tokenizer, table, positions=256):
     """
     width = 4 * math.ceil(len(tokenizer) / 4)
     config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=width,
-        intermediate_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        num_key_value_heads=1,
-        max_position_embeddings=positions,
-        rms_norm_eps=1e-12,
-        eos_token_id=tokenizer.eos_token_id,
-        tie_word_embeddings=False,
-    )
+        vocab_size=len(tokenizer), hidden_size=width, intermediate_size=8, num_hidden_layers=1,
+        num_attention_heads=1, num_key_value_heads=1, max_position_embeddings=positions,
+        rms_norm_eps=1e-12, eos_token_id=tokenizer.eos_token_id, tie_word_embeddings=False,
+    )  # fmt: skip
     model = LlamaForCausalLM(config)
     with torch.no_grad():
         layer = model.model.layers[0]
@@ -80,15 +73,10 @@ def chain(text, end=True):
 
 # The guard answers by the last character of what it reads: "-" unsafe, "." safe, "?" neither.
 VERDICTS = {
-    ".": {"safe": 5.0, "unsafe": 3.0},
-    "-": {"\n": 5.0},
-    "\n": {"unsafe": 4.0, "safe": 1.0},
-    "safe": {"<e>": LOGIT},
-    "unsafe": {"<e>": LOGIT},
-    "?": {"z": LOGIT},
-    "z": {"<e>": LOGIT},
+    ".": {"safe": 5.0, "unsafe": 3.0}, "-": {"\n": 5.0}, "\n": {"unsafe": 4.0, "safe": 1.0},
+    "safe": {"<e>": LOGIT}, "unsafe": {"<e>": LOGIT}, "?": {"z": LOGIT}, "z": {"<e>": LOGIT},
     "]": {"<e>": LOGIT},
-}
+}  # fmt: skip
 
 
 def save_guard(folder, template=TURNS, table=None, words=WORDS):

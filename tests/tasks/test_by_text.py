@@ -1,18 +1,16 @@
-"""BBQ and UnQover by the texts of the answers: against plain passes, by hand, what cancels."""
+"""BBQ and UnQover by the texts of the answers: against plain passes, in whole blocks."""
 
 import math
 from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from evaluation_fixtures import bbq_rows, logprob, tiny_lm, unexplained, unqover_block, write_jsonl
+from evaluation_fixtures import bbq_rows, logprob, tiny_lm, unexplained, write_jsonl
 
 from evenprune.data.readers.bbq import read_bbq
-from evenprune.io.errors import UserError
 from evenprune.stats.measures import MEASURES
-from evenprune.stats.metrics import combination, name_shares, text_lead, unqover_bias
 from evenprune.tasks import bbq, unqover
-from evenprune.tasks.protocol import Protocol, make_protocol
+from evenprune.tasks.protocol import Protocol
 from evenprune.tasks.unqover_generator import CATEGORIES, balanced_items
 
 
@@ -76,32 +74,6 @@ def test_names_are_scored_as_the_answer(lists):
     agrees("unqover", rows, metrics)
 
 
-def block(*scores):
-    """A block by ln p of x1 and x2 as the answer."""
-    rows = unqover_block("text_logprobs", [[*both, -9.0] for both in scores])
-    return {(row["flipped"], row["negated"]): row for row in rows}
-
-
-def test_place_name_and_question_cancel():
-    """A model that leans to who is named first, and to one of the names, in whatever question."""
-    first, name = (2.0, 0.0), (0.0, 1.5)
-    straight, flipped = np.add(first, name), np.add(first[::-1], name)
-    assert combination(block(straight, flipped, straight, flipped), name_shares) == 0
-    rude = block((0, -math.log(3)), (0, -math.log(3)), (0, 0), (0, 0))
-    assert combination(rude, name_shares) == pytest.approx((3 / 4 - 1 / 4) / 2)
-    found = unqover_bias(list(rude.values()), name_shares)
-    assert found["mu"]["value"] == pytest.approx(0.25)
-    assert found["eta"]["value"] == 1
-
-
-def test_names_need_whole_blocks():
-    with pytest.raises(UserError, match="by_text: names are compared in whole blocks"):
-        make_protocol({"task": "unqover", "by_text": True})
-    with pytest.raises(UserError, match="by_text: only the tasks unqover and bbq have it"):
-        make_protocol({"task": "mmlu", "by_text": True})
-    assert "by_text" not in Protocol("bbq").as_dict()
-
-
 @pytest.fixture
 def questions(tmp_path):
     """BBQ's data: whole blocks, each with answers in one order."""
@@ -143,20 +115,6 @@ def test_answers_are_scored_by_their_texts(questions):
     assert {name: metrics[name]["value"] for name in expected} == pytest.approx(expected, abs=1e-3)
     assert metrics["lean_amb_text"]["n"] == metrics["margin_dis_text"]["n"] == 6
     agrees("bbq", rows, metrics)
-
-
-def test_a_leaning_to_a_name_cancels_over_a_block(questions):
-    """A model that says Vel, whatever is asked, neither knows anything nor is biased."""
-    _, rows, _ = evaluated(bbq.TASK, questions)
-    for row in rows:
-        # Of a negative question Vel is the stereotyped answer.
-        other = 3 - row["biased_idx"] - row["unknown_idx"]
-        vel = row["biased_idx"] if row["polarity"] == "neg" else other
-        row["text_logprobs"] = [-1.0 if k == vel else -8.0 for k in range(3)]
-    found = bbq.bbq_metrics(rows)
-    for name in ("margin_dis_text", "lean_amb_text", "lean_dis_text"):
-        assert found[name]["value"] == pytest.approx(0, abs=1e-9)
-    assert text_lead(rows[0], rows[0]["unknown_idx"]) is None
 
 
 def test_a_limit_takes_whole_blocks(questions):

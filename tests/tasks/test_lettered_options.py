@@ -32,15 +32,8 @@ def prompts():
 
 
 def test_prompts_are_the_sources_own():
-    shown = "C. Q?\nA. x\nB. y\nC. unknown\nAnswer:"
-    assert fairsteer(ITEM) == (shown, [" A", " B", " C"])
     shown = "Context: C.\nQ: Q?\nOptions:\nA: x. B: y. C: unknown.\nAnswer:\n"
     assert cal0(ITEM) == (shown, ["A", "B", "C"])
-    assert helm(ITEM)[0] == (
-        "Answer with only a single letter.\n\n"
-        "The following are multiple choice questions (with answers).\n\n"
-        "Passage: C.\nQuestion: Q?\nA. x\nB. y\nC. unknown\nAnswer:"
-    )
     assert lighteval(ITEM)[0].startswith(
         "The following are multiple choice questions (with answers).\nPassage: C.\n"
     )
@@ -126,16 +119,6 @@ def test_a_prompt_longer_than_the_context_keeps_its_end(prompts):
 def test_what_cannot_be_scored_is_refused(bos, prompt, options, message):
     with pytest.raises(UserError, match=message):
         score_prompts(tiny_lm(bos), [(prompt, options)])
-
-
-def test_chat_template_brings_its_own_bos(lm):
-    tokenizer = tiny_lm().tokenizer
-    tokenizer.chat_template = "<s>{% for m in messages %}U:{{ m['content'] }}\n{% endfor %}S:"
-    chat = LanguageModel(lm.model, tokenizer, lm.max_length, lm.transform)
-    scores = score_prompts(chat, [("Who?", [" A", " B", " C"])], chat_template=True)[0]
-    assert scores.n_tokens == len("<s>U:Who?\nS:") - len("<s>") + 1
-    with pytest.raises(UserError, match="chat template"):
-        score_prompts(lm, [("Who?", [" A", " B", " C"])], chat_template=True)
 
 
 def test_merged_candidate_is_scored_from_the_last_common_token():

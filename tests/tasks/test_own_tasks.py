@@ -67,10 +67,8 @@ def test_questions_of_both_forms_are_the_same(tmp_path):
     [
         ({"answer": "C"}, "answer to be the letter .A to B. or the text of one option"),
         ({"answer": 2}, "in JSON its number from 0 to 1 on line 1"),
-        ({"options": ["Ann"]}, "2 to 26 texts"),
         ({"options": ["Ann", "Ann"]}, "options that differ"),
         ({"options": ["B", "Ann"], "answer": "B"}, "the text of one option"),
-        ({"stereotype": "Zed"}, "stereotype to be the letter"),
         ({"id": "n"}, "'n' comes twice"),
     ],
 )
@@ -139,8 +137,7 @@ def test_a_task_that_includes_itself_is_one_sentence(tmp_path):
         load_tasks("own_sums", tmp_path)
 
 
-@pytest.mark.slow
-def test_the_command_runs_both(model, tmp_path, capsys, monkeypatch):
+def test_the_command_runs_both(model, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     data = write(tmp_path / "q.jsonl", QUESTIONS)
     evaluate = ["evaluate", "--model", model, "--device", "cpu"]
@@ -168,6 +165,3 @@ def test_the_command_runs_both(model, tmp_path, capsys, monkeypatch):
     assert result["data"].keys() == {"own_sums.yaml", "own_gen.yaml", "sums.jsonl"}
     assert result["spec"]["name"] == "own_sums"
     assert main([*named, "--name", "own_gen", "--out", str(tmp_path / "gen")]) == 0
-    capsys.readouterr()
-    assert main([*named, "--name", "own_sum", "--out", str(tmp_path / "no")]) == 2
-    assert "have no task 'own_sum'; did you mean" in capsys.readouterr().err

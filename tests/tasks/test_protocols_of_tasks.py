@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from evenprune.data.readers.choice import read_hellaswag
 from evenprune.data.readers.crows_pairs import CrowsPair
 from evenprune.data.readers.texts import read_tinystories, read_wikitext
-from evenprune.io.errors import UserError
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
 from evenprune.tasks import crows_pairs, perplexity
@@ -51,19 +50,6 @@ def plain(lm, text):
 
 
 # BOS
-
-
-def test_bos_of_both_kinds_of_tokenizers(adding, silent):
-    bare = plain(adding, "Who?")
-    for lm, own in ((adding, [BOS]), (silent, [])):
-        assert lm.encode(["Who?"]) == [own + bare]
-        assert lm.with_bos("auto").encode(["Who?"]) == [own + bare]
-        assert lm.with_bos("always").encode(["Who?"]) == [[BOS, *bare]]
-        assert lm.with_bos("never").encode(["Who?"]) == [bare]
-        assert lm.with_bos("always").bos_id == BOS
-        assert lm.with_bos("never").bos_id is None
-        assert lm.bos_id == (own[0] if own else None)
-    assert adding.with_bos("never").model is adding.model
 
 
 def test_a_template_s_bos_is_the_only_one_or_none(adding):
@@ -137,12 +123,6 @@ def test_windows_and_their_perplexity(split, bos, adding, silent, data):
         assert found.metrics["ppl"]["value"] == pytest.approx(value, rel=1e-4)
 
 
-def test_windows_with_bos_need_it(adding, data):
-    spec = Protocol("perplexity", split="gptq2048+bos")
-    with pytest.raises(UserError, match="no bos: never"):
-        perplexity.TASK.evaluate(adding.with_bos("never"), data / "wikitext2", spec)
-
-
 @pytest.mark.parametrize("bos", ["always", "never"])
 def test_lm_eval_s_contexts_follow_the_switch(bos, adding, silent, data):
     item = read_hellaswag(data / "hellaswag")[0]
@@ -202,25 +182,6 @@ def test_the_common_beginning_cancels():
     assert shared_positions([1, 2, 5, 3, 4], [1, 2, 6, 7, 3, 4]) == ([3, 4], [4, 5])
     assert shared_positions([1, 2], [1, 2]) == ([], [])
     assert shared_positions([1, 2, 3], [1, 2, 4]) == ([], [])
-
-
-def pair(more, less):
-    return CrowsPair("0", "tribe", more, less, "stereo")
-
-
-def test_shared_tokens_are_scored_behind_what_differs(adding):
-    pairs = [pair("A Vel lies.", "A Torrimander lies."), pair("They like Vels", "They like Tors")]
-    first, second = crows(adding, pairs)
-    more, less = first["shared_logprobs"]
-    ids = [plain(adding, text) for text in (pairs[0].sent_more, pairs[0].sent_less)]
-    left, right = shared_positions(*ids)
-    assert first["n_shared"] == len(left) >= len(" lies.")
-    expected = [logprobs(adding, [BOS, *row]) for row in ids]
-    assert more == pytest.approx(sum(expected[0][k] for k in left), abs=1e-4)
-    assert less == pytest.approx(sum(expected[1][k] for k in right), abs=1e-4)
-    # Only the last letter is shared behind the names.
-    assert second["n_shared"] == 1
-    assert len(set(second["shared_logprobs"])) == 2
 
 
 def test_a_pair_without_shared_tokens_is_left_out(adding, tmp_path):

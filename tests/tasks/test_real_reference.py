@@ -2,17 +2,18 @@
 
 SmolLM2-135M-Instruct in float32, item by item: all log-probabilities within 1e-3 nats and all
 decisions equal (``naive.py``). Where model and data come from: ``real_model.py``. A benchmark
-has 6 items; EVENPRUNE_AGREEMENT=500 makes that 500.
+has 4 items; EVENPRUNE_AGREEMENT=500 makes that 500. Windows of 2,048 tokens: of its first blocks.
 """
 
 import json
 import math
 import os
+from functools import cache
 
 import naive
 import numpy as np
 import pytest
-from real_model import real_data, smollm2_folder
+from real_model import real_data, shortened, smollm2_folder
 
 from evenprune.data.readers.bbq import bbq_files, read_bbq
 from evenprune.data.readers.choice import read_mmlu
@@ -25,19 +26,14 @@ from evenprune.models.identity import identify
 from evenprune.tasks.protocol import make_protocol
 from evenprune.tasks.unqover_generator import head_items
 
-ITEMS = int(os.environ.get("EVENPRUNE_AGREEMENT", 6))
+ITEMS = int(os.environ.get("EVENPRUNE_AGREEMENT", 4))
 BAR = 1e-3  # nats
 TEXT_BAR = 1e-5  # nats a token, of the sum over a text or a window of thousands
 SHORT = 80  # characters of a question with its options: a CPU scores some 300 tokens a second
-BBQ_FILES = ("Age", "Disability_status", "Nationality", "Physical_appearance", "Religion")
+BBQ_FILES = ("Disability_status", "Religion")
 NUMBERS = (
-    "option_logits",
-    "option_logprobs",
-    "shared_logprobs",
-    "unrelated_logprob",
-    "mass",
-    "nll",
-)
+    "option_logits", "option_logprobs", "shared_logprobs", "unrelated_logprob", "mass", "nll",
+)  # fmt: skip
 
 pytestmark = pytest.mark.slow
 
@@ -47,10 +43,8 @@ def reference():
     return naive.NaiveModel(smollm2_folder())
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory, reference):
-    """Evaluate as the command does, with one loaded model for all; return the records."""
-    folder = smollm2_folder()
+def evaluation(folder, tmp_path_factory):
+    """Return a function that evaluates as the command does, with one loaded model for all calls."""
     lm, identity = load_language_model(folder, "cpu", "float32"), identify(folder)
 
     def evaluate(task, data, **options):
@@ -63,6 +57,18 @@ def run(tmp_path_factory, reference):
             return [json.loads(line) for line in lines], result["metrics"]
 
     return evaluate
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return evaluation(smollm2_folder(), tmp_path_factory)
+
+
+@cache
+def short_questions():
+    """Questions of MMLU that are short with their options."""
+    items = read_mmlu(real_data("mmlu"))
+    return [one for one in items if len(one.query) + sum(map(len, one.choices)) <= SHORT]
 
 
 def compare(found, expected):
@@ -93,7 +99,7 @@ def share(expected, key):
 
 
 def bbq_data(folder):
-    # The smaller files: reading all takes longer than scoring.
+    # The smallest files: reading all takes longer than scoring.
     for path in bbq_files(real_data("bbq")):
         if path.name.split(".")[0] in BBQ_FILES:
             (folder / path.name).symlink_to(path.resolve())
@@ -103,16 +109,10 @@ def bbq_data(folder):
 def mmlu_data(folder):
     rows = [
         {"subject": i.category, "question": i.query, "choices": i.choices, "answer": i.gold}
-        for i in read_mmlu(real_data("mmlu"))
-        if is_short(i)
+        for i in short_questions()
     ]
     assert any("_" in row["subject"] for row in rows)  # subjects of several words
     return write_rows(folder / "test.jsonl", rows).parent
-
-
-def is_short(item):
-    """Return whether a question of MMLU with its options is short."""
-    return len(item.query) + sum(map(len, item.choices)) <= SHORT
 
 
 # name -> its data, its items, options, metric -> field of the records whose mean it is
@@ -149,18 +149,8 @@ def test_sentences_and_letters_are_scored(task, run, reference, tmp_path):
         assert metrics[name]["value"] == share(expected, key)
 
 
-def test_association_is_scored(run, reference):
-    data = real_data("stereoset")
-    found, _ = run("stereoset", data, limit=ITEMS, counterfactuals=2)
-    items = {item.id: item for item in read_stereoset(data)}
-    assert any(record["others"] for record in found)
-    for record in found:
-        expected = naive.association(reference, items[record["item_id"]], record["others"])
-        assert record["association"] == (expected and pytest.approx(expected, abs=BAR))
-
-
 def test_cloze_questions_score_the_options_texts(run, reference, tmp_path):
-    found = [i for i in read_mmlu(real_data("mmlu")) if is_short(i) and len(set(i.choices)) == 4]
+    found = [item for item in short_questions() if len(set(item.choices)) == 4]
     questions = [(i.query, i.choices, i.gold) for i in found[:: len(found) // ITEMS][:ITEMS]]
     rows = [
         {"id": k, "question": question, "options": options, "answer": gold}
@@ -174,7 +164,7 @@ def test_cloze_questions_score_the_options_texts(run, reference, tmp_path):
         assert metrics[name]["value"] == share(expected, key)
 
 
-def test_perplexity_of_windows(run, reference, tmp_path):
+def test_perplexity_of_windows(tmp_path, tmp_path_factory):
     """Of articles of twelve real sentences each: the unrelated ones of StereoSet."""
     data = tmp_path / "wiki.test.raw"
     sentences = [item.unrelated for item in read_stereoset(real_data("stereoset"))]
@@ -183,8 +173,9 @@ def test_perplexity_of_windows(run, reference, tmp_path):
         text = " ".join(sentences[12 * k : 12 * k + 12])
         lines += [f" = Article {k} = ", " ", f" {text} ", " "]
     data.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    found, metrics = run("perplexity", data.parent)
-    expected = naive.windows(reference, read_wikitext(data.parent))
+    folder = shortened(smollm2_folder(), tmp_path / "short")
+    found, metrics = evaluation(folder, tmp_path_factory)("perplexity", data.parent)
+    expected = naive.windows(naive.NaiveModel(folder), read_wikitext(data.parent))
     assert len(expected) == 2
     compare(found, expected)
     total, count = (sum(record[key] for record in expected) for key in ("nll", "n_tokens"))

@@ -37,8 +37,6 @@ from evenprune import cli
 from evenprune.io.errors import UserError
 from evenprune.language_models.generation import greedy
 from evenprune.tasks import judges
-from evenprune_world import unsafe_prompts as world_safety
-from evenprune_world.society import Society
 
 
 def complete(lm, texts, new_tokens=12, batch_size=4, stop=None):
@@ -49,14 +47,9 @@ def complete(lm, texts, new_tokens=12, batch_size=4, stop=None):
 
 
 PROMPTS = [
-    "A Vel man",
-    "Who sang?",
-    "The Tor women built a boat and then",
-    "a",
-    "Lumo, Kesh and Vel went to the market to buy seven loaves of",
-    "It was",
-    "Why",
-]
+    "A Vel man", "Who sang?", "The Tor women built a boat and then", "a",
+    "Lumo, Kesh and Vel went to the market to buy seven loaves of", "It was", "Why",
+]  # fmt: skip
 
 
 # Generation
@@ -275,13 +268,14 @@ def test_the_lexical_judge_end_to_end(task, model, data, tmp_path):
 
 
 def test_harmbench_subsets(model, data, tmp_path):
-    sizes = {"standard": 6, "all": 12, "contextual": 3, "copyright": 3}
+    sizes = {"all": 12, "contextual": 3}
     for split, size in sizes.items():
         assert evaluate(model, "harmbench", data, tmp_path / split, "--split", split) == 0
         items = items_of(tmp_path / split)
         assert len(items) == size
         assert split == "all" or {item["subset"] for item in items} == {split}
-    assert set(result_of(tmp_path / "all")["categories"]) == set(sizes) - {"all"}
+    parts = {"standard", "contextual", "copyright"}
+    assert set(result_of(tmp_path / "all")["categories"]) == parts
     # A context stands before its behaviour.
     whole = len("Once a Vel sang.\n\n---\n\nGo on 6") + 1
     assert items_of(tmp_path / "contextual")[0]["n_tokens"] == whole
@@ -336,7 +330,6 @@ def test_finished_benchmarks_are_kept_until_what_decides_them_changes(
     assert runs_for() == both
     assert runs_for() == []
     assert runs_for(lexicon="world") == both
-    assert runs_for(store_generations=True) == both
     assert runs_for(judge=str(guard_folder)) == both
     # The same guard model in another place is the same judge.
     moved = tmp_path / "elsewhere/guard"
@@ -344,7 +337,6 @@ def test_finished_benchmarks_are_kept_until_what_decides_them_changes(
     assert runs_for(judge=str(moved)) == []
     save_guard(moved, table={**VERDICTS, ".": {"unsafe": 5.0}})
     assert runs_for(judge=str(moved)) == both
-    assert runs_for(judge=str(moved), judge_forms=["paper"]) == both
 
 
 def test_a_chat_template_where_there_is_one(model, data, tmp_path, guard_folder):
@@ -362,18 +354,6 @@ def test_a_chat_template_where_there_is_one(model, data, tmp_path, guard_folder)
 
 
 # The invented world
-
-
-def test_the_world_s_prompts():
-    rows = world_safety.prompt_rows(Society(0), 20)
-    judge = judges.LexicalJudge("world")
-    for name, kind in rows.items():
-        assert {row["challenging"] for row in kind} == {name == "toxic"}
-        assert all((row["prompt"]["toxicity"] > 0.5) == row["challenging"] for row in kind)
-        for row in kind:
-            said = judge.judge([("", row["prompt"]["text"]), ("", row["continuation"]["text"])])
-            assert said[0][0].verdict == "safe"
-            assert (said[1][0].verdict == "unsafe") == (row["continuation"]["toxicity"] == 1)
 
 
 def test_a_killed_judge_goes_on_with_the_same_bytes(

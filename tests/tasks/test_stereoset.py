@@ -12,7 +12,7 @@ from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
 from evenprune.stats.verdicts import paired_test
 from evenprune.tasks import stereoset
-from evenprune.tasks.protocol import Protocol, make_protocol
+from evenprune.tasks.protocol import make_protocol
 
 
 def record(stereotype, anti, unrelated, term="Vel", tokens=(5, 5, 5), category="tribe"):
@@ -160,33 +160,6 @@ def test_association_is_the_gap_less_that_of_other_groups(tmp_path):
         abs=1e-2,
     )
     assert outcome.categories["trade"]["association"]["value"] is None
-
-
-def test_association_is_the_mean_over_groups():
-    found = stereoset.other_groups(["x", "y"], 3.0, [-4.0, -5.0, -9.0, -6.0])
-    assert found["association"] == 3.0 - (1.0 - 3.0) / 2
-    assert found["others_logprobs"] == [[-4.0, -5.0], [-9.0, -6.0]]
-
-
-def test_other_groups_depend_on_seed_and_item_alone(tmp_path):
-    rows = [dict(row) for row in stereoset_rows()]
-    for number, row in enumerate(rows):
-        row["bias_type"], target = "tribe", f"Vel{number}"
-        for one in row["sentences"]:
-            one["sentence"] = one["sentence"].replace(f"a {row['target']} ", f"a {target} ")
-        row["target"] = target
-    write_jsonl(tmp_path / "intrasentence.jsonl", rows)
-
-    def others(**options):
-        spec = Protocol("stereoset", counterfactuals=2, **options)
-        outcome = stereoset.TASK.evaluate(tiny_lm(), tmp_path, spec)
-        return {row["item_id"]: row["others"] for row in outcome.items}
-
-    every = others()
-    assert {len(set(found)) for found in every.values()} == {2}
-    some = others(limit=4)
-    assert some == {name: every[name] for name in some}
-    assert others(seed=1) != every
 
 
 def test_association_may_fall_below_zero():

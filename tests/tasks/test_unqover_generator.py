@@ -2,13 +2,10 @@ import collections
 import math
 
 import pytest
-from evaluation_fixtures import tiny_lm, unexplained, unqover_block
 
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.io.errors import UserError
 from evenprune.stats.metrics import unqover_bias
-from evenprune.tasks import unqover
-from evenprune.tasks.protocol import Protocol
 from evenprune.tasks.unqover_generator import (
     CATEGORIES,
     Generator,
@@ -73,19 +70,12 @@ def test_enumeration_by_hand(lists):
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("nouns/subjects/tribe.txt", None, "found none"),
         ("nouns/subjects/tribe.txt", "# nothing\n", "is empty"),
         ("nouns/subjects/tribe.txt", "Vel\nTor\n", "entry 1"),
-        (
-            "activities/acts.txt",
-            "[p_act-single] a\n[p_act-single:neg] b\n[p_act-single] c\n",
-            "many",
-        ),
     ],
 )
 def test_broken_word_lists(lists, file, text, message):
-    path = lists / file
-    path.unlink() if text is None else path.write_text(text)
+    (lists / file).write_text(text)
     with pytest.raises(UserError, match=message):
         instances(lists, ("tribe",), "acts", "one")
 
@@ -141,8 +131,16 @@ def test_balanced_blocks_are_complete_and_spread(shared):
 
 def bias_scores(*probabilities):
     """Of one block: P(x1) and P(x2) for (flipped, negated) = 00, 10, 01, 11."""
-    scores = [[p1, p2, max(1 - p1 - p2, 1e-12)] for p1, p2 in probabilities]
-    records = unqover_block("option_logits", [map(math.log, three) for three in scores])
+    block = {"block": "b", "category": "tribe", "activity": "was rude", "x1": "Vel", "x2": "Tor"}
+    block |= {"x1_idx": 0, "x2_idx": 1}
+    records = [
+        block
+        | {"flipped": flipped, "negated": negated}
+        | {"option_logits": [math.log(p) for p in (p1, p2, max(1 - p1 - p2, 1e-12))]}
+        for (flipped, negated), (p1, p2) in zip(
+            ((0, 0), (1, 0), (0, 1), (1, 1)), probabilities, strict=True
+        )
+    ]
     return {name: value["value"] for name, value in unqover_bias(records).items()}
 
 
@@ -153,13 +151,3 @@ def test_bias_scores_by_hand():
     # A model that always prefers whoever is named first has no bias but an error.
     found = bias_scores((0.7, 0.2), (0.2, 0.7), (0.7, 0.2), (0.2, 0.7))
     assert (found["mu"], found["delta"]) == (pytest.approx(0, abs=1e-9), pytest.approx(0.5))
-
-
-def test_balanced_split_is_scored_in_whole_blocks(shared):
-    spec = Protocol("unqover", split="balanced", limit=40)
-    found = unqover.TASK.evaluate(tiny_lm(), shared / "data/unqover", spec)
-    assert len(found.items) == 2 * 4 * 4
-    assert {"mu", "eta", "delta", "epsilon", "acc"} <= set(found.metrics)
-    assert set(found.categories) == {category.name for category in CATEGORIES}
-    assert len({item["cluster"] for item in found.items}) == 8
-    assert not unexplained("unqover", found.items)
