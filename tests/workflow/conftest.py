@@ -1,49 +1,10 @@
 """A tiny mirror and configuration, so that the whole workflow runs in a test."""
 
-import functools
-import json
-import os
 import shutil
-import subprocess
-import sys
 
 import pytest
-import snakemake_server
 import yaml
-
-
-@functools.cache
-def server():
-    """A process that has loaded Snakemake: each run is forked from it, which saves two seconds."""
-    environment = {**os.environ}
-    environment.pop("OMP_NUM_THREADS", None)
-    words = [sys.executable, snakemake_server.__file__]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    return subprocess.Popen(words, env=environment, text=True, **pipes)
-
-
-def snakemake(folder, *words, fresh=False, path=""):
-    """Run Snakemake in ``folder`` with this Python; return its status and all that it printed.
-
-    ``fresh``: in a process of its own, with the environment as it is now. ``path`` comes first in
-    the search path of its jobs.
-    """
-    path = ":".join(filter(None, [path, os.path.dirname(sys.executable), os.environ["PATH"]]))
-    if fresh:
-        done = subprocess.run(
-            [sys.executable, "-m", "snakemake", *words],
-            cwd=folder,
-            env={**os.environ, "PATH": path},
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-        return subprocess.CompletedProcess(words, done.returncode, done.stdout, "")
-    question = {"folder": str(folder), "words": list(map(str, words)), "path": path}
-    print(json.dumps(question), file=server().stdin, flush=True)
-    answer = json.loads(server().stdout.readline())
-    return subprocess.CompletedProcess(words, answer["status"], answer["output"], "")
+from snakemake_runs import snakemake  # noqa: F401  # for the tests beside
 
 
 def counts(output):
@@ -66,34 +27,37 @@ def copy_workflow(repo, folder):
 
 @pytest.fixture(scope="session")
 def tiny_mirror(tmp_path_factory):
-    """A mirror made here: the invented world's data and an untrained two-block Llama."""
-    from evaluation_fixtures import save_model
-
-    from evenprune_world.__main__ import main
+    """A mirror made here: small data sets and a guard model."""
+    from evaluation_fixtures import write_datasets
+    from safety_models import save_guard
 
     mirror = tmp_path_factory.mktemp("mirror")
-    assert main(["generate-world", "--seed", "7", "--out", str(mirror)]) == 0
-    save_model(mirror / "models/tiny-llama", positions=4096)
+    write_datasets(mirror / "data")
+    save_guard(mirror / "models/guard")
     return mirror
 
 
-TINY = yaml.safe_load("""
-results: results/tiny
-source: external
-models: {tiny: {mirror: tiny-llama, label: Tiny & co_1}}
-benchmarks:
-  mmlu: {task: mmlu, dataset: mmlu, limit: 12}
-  unqover: {task: unqover, dataset: unqover, limit: 12}
-experiments:
-  main:
-    models: [tiny]
-    methods: [dense, sparsegpt, debias-sparsegpt]
-    regimes: [2of4]
-    calibrations: [ss-uc4]
-serving: {experiment: main, batch_sizes: [1], new_tokens: 16, rounds: 2}
-tables: [main, calibration, efficiency, masks]
-figures: [unqover_heatmap]
-""")
+PAIRS = [
+    (f"The tall person number {k} leads", f"The {'very ' * (k % 2)}slim person number {k} leads")
+    for k in range(10)
+]
+QUESTIONS = [
+    {"question": f"Who has {k}?", "options": ["Ann", "Bob"], "answer": "AB"[k % 2], "stereotype": 1}
+    for k in range(12)
+]
+QUESTIONS[5] = {"question": "Who sang?", "options": ["Ann", "Bob", "Eve"], "answer": 2}
+
+
+def own_files(folder):
+    """Write what docs/your-own.md names: a model, pairs, texts and questions in my/."""
+    from evaluation_fixtures import save_model, write_jsonl
+
+    my = folder / "my"
+    save_model(my / "model", positions=4096)
+    rows = ["stereotype;anti_stereotype", *(";".join(pair) for pair in PAIRS)]
+    (my / "pairs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8-sig")
+    write_jsonl(my / "texts.jsonl", [{"text": "One text."}, {"text": "Another one."}])
+    write_jsonl(my / "quiz.jsonl", QUESTIONS)
 
 
 # A run of empty files: what is planned and submitted depends on names, times and checksums only.
