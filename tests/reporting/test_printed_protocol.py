@@ -1,7 +1,6 @@
 """Which numbers have a printed counterpart, and how ours stand beside it."""
 
 import dataclasses
-import math
 
 import pytest
 from printed_run import printed_run
@@ -128,17 +127,3 @@ def test_the_csv_has_difference_interval_and_cover():
     assert [lines[1][name] for name in names] == ["", "", "58.04", "61.96", ""]
     plain = table(Cell(0.60, "60.00", error=0.01))
     assert csv_form(plain)[0] == ["model", "mmlu", "mmlu_printed"]
-
-
-def test_the_error_over_seeds_has_both_parts(config):
-    from evenprune.analysis.results import Group, Measured, Quantity, Results
-
-    results = Results.__new__(Results)
-    group = Group("m", "sparsegpt", "1of4", "ss", (0, 1))
-    quantity = Quantity("mmlu", "acc")
-    results._values = {
-        (point, quantity): Measured(value, 100, 0.03, error=0.03)
-        for point, value in zip(group.checkpoints(), (0.5, 0.6), strict=True)
-    }
-    found = results.of(group, quantity)
-    assert found.error == pytest.approx(math.hypot(0.03, 0.1 / math.sqrt(2) / math.sqrt(2)))

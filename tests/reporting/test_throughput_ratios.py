@@ -62,7 +62,7 @@ def test_verdicts_in_words(ratio, said):
 @pytest.fixture(scope="module")
 def run(repo, tmp_path_factory):
     root = tmp_path_factory.mktemp("run")
-    config = small_config(repo, root, tables=["efficiency"])
+    config = small_config(repo, root, only=["efficiency"], tables=["efficiency"])
     write_run(config, 4)
     collect(root)
     return root
@@ -90,7 +90,7 @@ def test_the_table_shows_ratio_interval_and_verdict(run):
 
 
 def test_another_kernel_is_a_merit(repo, tmp_path):
-    write_run(small_config(repo, tmp_path, tables=["efficiency"]), 4)
+    write_run(small_config(repo, tmp_path, only=["efficiency"], tables=["efficiency"]), 4)
     for path in (tmp_path / "serving").rglob("efficiency.json"):
         content = json.loads(path.read_text())
         for name, part in content["checkpoints"].items():
@@ -118,7 +118,7 @@ def test_speed_ratio_and_verdict_are_one_estimate(run):
 
 def test_the_margin_decides_what_is_the_same(repo, tmp_path):
     changes = {"serving": {"margin": 0.9}, "tables": ["efficiency"]}
-    write_run(small_config(repo, tmp_path, **changes), 4)
+    write_run(small_config(repo, tmp_path, only=["efficiency"], **changes), 4)
     collect(tmp_path)
     rows, _ = table(tmp_path, "efficiency")
     found = {row["decode_tok_per_s_ratio_verdict"] for row in rows if row["method"] != "dense"}
@@ -126,7 +126,7 @@ def test_the_margin_decides_what_is_the_same(repo, tmp_path):
 
 
 def test_rounds_of_two_hosts_and_other_checkpoints_are_refused(repo, tmp_path, capsys):
-    write_run(small_config(repo, tmp_path, tables=["efficiency"]), 4)
+    write_run(small_config(repo, tmp_path, only=["efficiency"], tables=["efficiency"]), 4)
     path = next((tmp_path / "serving").rglob("efficiency.json"))
     content = json.loads(path.read_text())
     words = ["--run-sheet", str(tmp_path / "run_sheet.json"), "--out", str(tmp_path / "r.csv")]
