@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from reporting_run import collect, make_table, read_csv, small_config, write_run, write_sealed
+from reporting_run import collect, make_tables, read_csv, small_config, write_run, write_sealed
 from scipy import stats as scipy_stats
 
 from evenprune.reporting.efficiency import verdict
@@ -58,20 +58,22 @@ def test_verdicts_in_words(ratio, said):
 # Files
 
 
-def written(repo, root, **serving):
-    changes = {"serving": serving} if serving else {}
-    write_run(small_config(repo, root, only=["efficiency"], tables=["efficiency"], **changes), 4)
-    return root
+def written(repo, root):
+    config = small_config(repo, root, only=["efficiency"], tables=["efficiency"])
+    write_run(config, 4)
+    return config
 
 
-def table(root):
-    assert collect(root) == make_table(root, "efficiency") == 0
+def table(root, **shown):
+    assert make_tables(root, tables=["efficiency"], **shown) == 0
     return read_csv(root / "tables/efficiency.csv"), (root / "tables/efficiency.md").read_text()
 
 
 def test_the_table_shows_ratio_interval_and_verdict(repo, tmp_path):
     """A pruned speed is the dense one times the ratio; assumed energy is no result of its own."""
-    rows, text = table(written(repo, tmp_path))
+    config = written(repo, tmp_path)
+    assert collect(tmp_path) == 0
+    rows, text = table(tmp_path)
     key = "decode_tok_per_s_ratio"
     dense = next(row for row in rows if row["method"] == "dense")
     assert (dense[key], dense[f"{key}_verdict"]) == ("", "–")
@@ -90,20 +92,22 @@ def test_the_table_shows_ratio_interval_and_verdict(repo, tmp_path):
     assert "assumed power times the measured seconds" in text
     assert "Measured with transformers 5.0 on cpu, dense kernel." in text
     assert "0.033 kg/kWh" in text
+    # What is the same follows the margin.
+    rows, _ = table(tmp_path, serving=config.serving.model_dump(mode="json") | {"margin": 0.9})
+    found = {row[f"{key}_verdict"] for row in rows if row["method"] != "dense"}
+    assert found == {"same within 90 %"}
 
 
-def test_the_margin_another_kernel_and_checkpoints_that_lack(repo, tmp_path, capsys):
-    """What is the same follows the margin, a kernel is a merit, a part of a model is refused."""
-    written(repo, tmp_path, margin=0.9)
+def test_another_kernel_is_a_merit_and_checkpoints_that_lack_are_refused(repo, tmp_path, capsys):
+    written(repo, tmp_path)
     path = next((tmp_path / "serving").rglob("efficiency.json"))
     content = json.loads(path.read_text())
     for name, part in content["checkpoints"].items():
         if "debias" in name:
             part["backend"]["kernel"] = "2:4 kernel (test)"
     write_sealed(path, content)
-    rows, text = table(tmp_path)
-    found = {row["decode_tok_per_s_ratio_verdict"] for row in rows if row["method"] != "dense"}
-    assert found == {"same within 90 %"}
+    assert collect(tmp_path) == 0
+    _, text = table(tmp_path)
     assert re.search(BOLD_SPEED, text)
     assert "transformers 5.0 on cpu, 2:4 kernel (test)" in text
     parts = dict(list(content["checkpoints"].items())[:1])
