@@ -49,17 +49,19 @@ def overfull(folder):
 
 
 @needs_latex
-def test_no_line_of_the_pages_of_latex_stands_out_and_no_reference_is_undefined(
-    root, run, tmp_path
-):
+def test_the_pdf_is_the_same_again_and_no_line_of_it_stands_out(root, run, tmp_path):
     for kind in ("tables", "figures"):
         shutil.copytree(root / kind, tmp_path / kind)
     text = latex_text(documents.document(run))
     assert text.index("Bottom line") < text.index("What was run") < text.index("Benchmarks")
     (tmp_path / "paper.tex").write_text(text)
-    assert typeset(tmp_path).startswith(b"%PDF")
+    pdf = typeset(tmp_path)
+    assert pdf.startswith(b"%PDF")
+    assert b"CreationDate" not in pdf
     assert overfull(tmp_path) <= OVERFULL
     assert "undefined" not in (tmp_path / "paper.log").read_text(errors="replace")
+    assert main(["make-paper", *document_options(root), "--out", str(tmp_path / "again.pdf")]) == 0
+    assert (tmp_path / "again.pdf").read_bytes() == pdf
 
 
 def test_without_any_program_one_sentence_says_what_to_install(root, tmp_path, monkeypatch, capsys):
