@@ -1,6 +1,7 @@
 """A tiny mirror and configuration, so that the whole workflow runs in a test."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 import yaml
@@ -60,54 +61,8 @@ def own_files(folder):
     write_jsonl(my / "quiz.jsonl", QUESTIONS)
 
 
-# A run of empty files: what is planned and submitted depends on names, times and checksums only.
-EMPTY = yaml.safe_load("""
-results: results/lists
-source: external
-mirror: ../mirror
-pdf: false
-models: {first: {label: First}, second: {label: Second}}
-benchmarks:
-  mmlu: {task: mmlu, dataset: mmlu, limit: 12}
-  unqover: {task: unqover, dataset: unqover, experiments: [main]}
-  harmbench: {task: harmbench, dataset: harmbench, experiments: [small]}
-experiments:
-  main:
-    models: [first]
-    methods: [dense, magnitude, wanda, sparsegpt, debias-sparsegpt]
-    regimes: [2of4]
-    calibrations: [ss]
-  small: {models: [second], methods: [dense, sparsegpt], regimes: [2of4], calibrations: [ss]}
-serving: {}
-tables: [main, bbq]
-figures: [unqover_heatmap]
-""")
-# What stands where `python` is: each output that the command line names, with nothing in it.
-STAND_IN = """#!/bin/sh
-while [ $# -gt 0 ]; do
-  case "$1" in
-    --out)
-      case "$2" in
-        */results.csv)
-          for name in results significance; do
-            : > "${2%results.csv}$name.csv"; : > "${2%results.csv}$name.csv.sha256"
-          done ;;
-        */report/paper.html)
-          : > "$2"; root=${2%report/paper.html}; mkdir -p "${root}tables" "${root}figures"
-          for name in tables/main tables/bbq figures/unqover_heatmap; do
-            for form in tex csv md html pdf svg png; do : > "$root$name.$form"; done
-          done ;;
-        *.json | *.csv | *.html) : > "$2" ;;
-        *) mkdir -p "$2"
-          for name in pairs.jsonl texts.jsonl manifest.json summary.json; do
-            : > "$2/$name"
-          done ;;
-      esac ;;
-    --check) : > "$2" ;;
-  esac
-  shift
-done
-"""
+HERE = Path(__file__).parent
+EMPTY = yaml.safe_load((HERE / "lists.yaml").read_text())
 
 
 def put(path, text):
@@ -117,8 +72,8 @@ def put(path, text):
 
 def empty_run(repo, root):
     """Write bin/python, which makes empty files, and a checkout beside its mirror into ``root``."""
-    put(root / "bin/python", STAND_IN)
-    (root / "bin/python").chmod(0o755)
+    (root / "bin").mkdir()
+    shutil.copy(HERE / "stand-in", root / "bin/python")
     folder = root / "finished"
     (folder / "checkout").mkdir(parents=True)
     copy_workflow(repo, folder / "checkout")
