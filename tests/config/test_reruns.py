@@ -89,10 +89,10 @@ SHOWN = {"make_tables": 1, "make_paper": 1}  # what only shows numbers
 SHEET = {**WORDS, "collect_results": 1, "make_items": 1}
 
 
-def pruned_by(raw, *methods):
+def pruned_by(before, *methods):
     """How many distinct (model, method, regime, calibration) of the paper these methods have."""
-    files = planned(raw["paper"])
-    return sum(rule == "prune_model" and job.split("/")[1] in methods for rule, job in files)
+    jobs = before["paper"]
+    return sum(rule == "prune_model" and job.split("/")[1] in methods for rule, job in jobs)
 
 
 OPTIONS = {"bias_weight": 2.0, "bias_scaling": "released-2025", "damping": 0.1, "block_size": 64}
@@ -102,7 +102,7 @@ OPTIONS = {"bias_weight": 2.0, "bias_scaling": "released-2025", "damping": 0.1, 
 def test_an_option_prunes_again_what_uses_it(before, raw, name):
     methods = ["debias-sparsegpt", *([] if "bias" in name else ["sparsegpt"])]
     found = changed(before, raw, pruning={name: OPTIONS[name]})
-    assert found == {**SHEET, "prune_model": pruned_by(raw, *methods)}
+    assert found == {**SHEET, "prune_model": pruned_by(before, *methods)}
 
 
 def test_what_changed_is_said_by_name_with_both_values(raw):
