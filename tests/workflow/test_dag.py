@@ -51,16 +51,6 @@ def test_dry_run_of_a_shipped_configuration(clone, name):
     assert planned(name) == without_targets(counts(done.stdout))
 
 
-def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
-    done = snakemake(clone, "-n", "--configfile", "config/paper.yaml")
-    assert done.returncode == 0, done.stdout
-    jobs = counts(done.stdout)
-    assert jobs["prune_model"] == 58
-    assert jobs["evaluate_checkpoint"] == 67
-    assert jobs["compare_masks"] == 1  # that of the experiment masks
-    assert jobs["make_tables"] == 1
-
-
 def test_worlds_to_compare_are_named(clone):
     done = snakemake(clone, "-n", "--cores", "1", "controls")
     assert done.returncode != 0
