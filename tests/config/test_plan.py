@@ -1,6 +1,7 @@
 """Time and disk of a run before it is made, and the records that its steps leave."""
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -38,6 +39,7 @@ def test_times_are_measured_or_scaled_or_a_floor_or_unknown(tmp_path):
     said = planned(tmp_path, "paper.yaml")
     assert "  9 prune wanda: 6.6e+15 FLOP, time unknown (9 unknown)\n  3 prune magnitude" in said
     assert "  67 evaluate: " in said
+    assert sum(map(int, re.findall(r"(?m)^  (\d+) prune ", said))) == 58
     assert "size unknown (give params in their entries): llama-guard3-1b" in said
     assert "(9 floor)" in planned(tmp_path, "paper.yaml", rate=1e14)
     paths = run(tmp_path, "paper.yaml")
