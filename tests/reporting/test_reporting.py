@@ -37,7 +37,7 @@ needs_latex = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def full(repo, tmp_path_factory):
     """A collected run of a part of the paper's grid, with some tables."""
-    only = ["main", "ultrachat", "calib_source", "efficiency", "masks"]
+    only = ["main", "ultrachat", "calib_source", "safety", "efficiency", "masks"]
     root, _ = prepare(repo, tmp_path_factory.mktemp("full"), "paper.yaml", 40, only=only)
     assert make_tables(root, tables=["ours_vs_paper", "masks"]) == 0
     return root
