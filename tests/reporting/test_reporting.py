@@ -250,7 +250,7 @@ def test_a_table_follows_its_experiment(repo, tmp_path):
         "figures": ["answer"],
         "title": nasty,
     }
-    root, _ = prepare(repo, tmp_path, only=["main", "calib_size"], **changes)
+    root, _ = prepare(repo, tmp_path, only=["main", "regimes", "calib_size"], **changes)
     assert make_tables(root) == 0
     text = (root / "tables/main.md").read_text()
     assert text.count("*Sparsity") == 2
