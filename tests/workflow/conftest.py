@@ -29,11 +29,14 @@ def copy_workflow(repo, folder):
 @pytest.fixture(scope="session")
 def tiny_mirror(tmp_path_factory):
     """A mirror made here: small data sets and a guard model."""
-    from evaluation_fixtures import write_datasets
+    from evaluation_fixtures import write_datasets, write_jsonl
     from safety_models import save_guard
 
     mirror = tmp_path_factory.mktemp("mirror")
     write_datasets(mirror / "data")
+    talks = [[{"role": "user", "content": f"Talk {k}: the Vel sing. " * 99}] for k in range(9)]
+    rows = [{"messages": talk} for talk in talks]
+    write_jsonl(mirror / "data/ultrachat/talk.jsonl", rows)
     save_guard(mirror / "models/guard")
     return mirror
 

@@ -78,7 +78,7 @@ HUGE = {
             ("pruning.damping", "experimnts: unknown key; did you mean 'experiments'?"),
         ),
         (
-            ("--configfile", "twice.yaml"),
+            ("-n", "--configfile", "twice.yaml"),
             ("twice.yaml", "the key 'title' on line 2 is already on line 1"),
         ),
         (("--configfile", "none.yaml"), ("a configuration file at none.yaml, found none",)),
