@@ -21,7 +21,7 @@ os.register_at_fork(after_in_child=lambda: tqdm.set_lock(threading.RLock()))
 REPO = Path(__file__).resolve().parents[1]
 
 # How long an example takes says how busy the machine is.
-settings.register_profile("untimed", deadline=None, max_examples=50)
+settings.register_profile("untimed", deadline=None, max_examples=30)
 settings.load_profile("untimed")
 
 

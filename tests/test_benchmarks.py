@@ -14,9 +14,8 @@ Kesh lie.,Lumo never lie.,stereo,tribe
 """
 # Run by others: peers need environments of their own (test_llmcompressor.py, test_release.py).
 PARTS = {
-    "sizes.py",  # below
     *("pruning_cases.py", "idle_memory.py", "peer_llmcompressor.py", "peer_release.py"),
-    *("adapters_after.py", "association_controls.py"),  # a quarter of an hour each, by hand
+    *("adapters_after.py", "association_controls.py", "sizes.py"),  # minutes each, by hand
 }
 SMALL = ("--threads", "1", "--hidden", "256", "--layers", "1", "--count", "4")
 
@@ -44,19 +43,6 @@ def test_a_script_runs(name, repo, tmp_path):
     assert len(rows) == 2
     if script == "bench_scoring.py":
         assert [row["equal"] for row in rows] == [1, 1]
-
-
-@pytest.mark.slow
-def test_sizes_are_measured(repo):
-    script = str(repo / "benchmarks/sizes.py")
-    done = subprocess.run(
-        [sys.executable, script, "--cases", "checkpoints", "--sizes", "100"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    name, size, seconds, _ = done.stdout.splitlines()[2].split(" | ")
-    assert (name, size) == ("`snakemake -n`", "100 checkpoints")
-    assert float(seconds) > 0
 
 
 def test_no_script_is_left_out(repo):

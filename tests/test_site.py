@@ -55,6 +55,12 @@ def test_relative_links_of_all_pages_lead_somewhere(repo):
                 broken.append(f"{page.relative_to(repo)}: {target}")
     assert broken == []
     assert count > 60
+    # Files that CONTRIBUTING.md names in its text, or makes as an example.
+    rooms = r"(?:src|tests|config|docs|workflow)/[\w./-]+\.(?:py|yaml|md|smk)"
+    named = set(re.findall(rooms, (repo / "CONTRIBUTING.md").read_text()))
+    assert {name for name in named if not (repo / name).is_file()} == {
+        "src/evenprune/methods/random.py"
+    }
 
 
 def test_every_page_is_in_the_navigation_and_exists(repo):

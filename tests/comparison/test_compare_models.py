@@ -1,6 +1,8 @@
 """`evenprune compare` and `evaluate` with models: evaluated once, and what is printed."""
 
+import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -53,14 +55,6 @@ def test_evaluate_says_what_is_good_and_the_difference_to_a_baseline(ground, tmp
     wrong = ["--baseline", str(tmp_path / "none"), "--out", str(tmp_path / "third")]
     assert main(["evaluate", "--model", str(other), *data, *wrong]) == 2
     assert not (tmp_path / "third").exists()
-    # Another benchmark does not replace a result.
-    own = tmp_path / "own.csv"
-    own.write_text("question,option1,option2,answer\nWho sang?,Vel,Tor,A\nWho ran?,Vel,Tor,B\n")
-    before = (out / "metrics.json").read_bytes()
-    words = ["--benchmark", "multiple_choice", "--data", str(own), "--out", str(out)]
-    assert main(["evaluate", "--model", str(dense), *words]) == 2
-    assert "found one of unqover; give each benchmark its own folder" in capsys.readouterr().err
-    assert (out / "metrics.json").read_bytes() == before
 
 
 def test_printed_errors_are_over_clusters(tmp_path):
@@ -81,3 +75,43 @@ def test_printed_errors_are_over_clusters(tmp_path):
     assert result.to_frame().loc["acc", "stderr"] == pytest.approx(expected)
     write_jsonl(tmp_path / "items.jsonl", [{**row, "cluster": None} for row in rows])
     assert result.errors() == {"acc": 9.0}
+
+
+def test_another_benchmark_does_not_replace_a_result(ground, tmp_path, capsys):
+    root, dense, _ = ground
+    out = tmp_path / "out"
+
+    own = tmp_path / "own.csv"
+    own.write_text("question,option1,option2,answer\nWho sang?,Vel,Tor,A\nWho ran?,Vel,Tor,B\n")
+
+    def evaluate(task, data):
+        words = ["evaluate", "--model", str(dense), "--benchmark", task, "--data", str(data)]
+        return main([*words, "--out", str(out), "--limit", "4"])
+
+    assert evaluate("unqover", root / "data/unqover") == 0
+    before = (out / "metrics.json").read_bytes()
+    capsys.readouterr()
+    assert evaluate("multiple_choice", own) == 2
+    assert "found one of unqover; give each benchmark its own folder" in capsys.readouterr().err
+    assert (out / "metrics.json").read_bytes() == before
+
+
+def test_all_models_are_looked_at_before_the_first_is_evaluated(ground, tmp_path, capsys):
+    root, dense, other = ground
+    broken = tmp_path / "broken"
+    shutil.copytree(other, broken)
+    words = ["compare", dense, broken, "--benchmark", "unqover", "--limit", "8"]
+    words += ["--data", root / "data/unqover", "--evals", tmp_path / "evals"]
+    config = json.loads((broken / "config.json").read_text())
+    larger = config | {"intermediate_size": 2 * config["intermediate_size"]}
+    (broken / "config.json").write_text(json.dumps(larger))
+    assert main([*map(str, words)]) == 2
+    said = capsys.readouterr().err
+    assert f"the weights in {broken} do not belong to its config.json" in said
+    assert "unqover" not in said  # nothing was evaluated
+    assert not (tmp_path / "evals").exists()
+    (broken / "config.json").write_text(json.dumps(config))
+    assert main([*map(str, words)]) == 0
+    said = capsys.readouterr().err
+    assert "unqover: 8 to do" in said
+    assert said.index(f"model 1 of 2: {dense}") < said.index(f"model 2 of 2: {broken}")

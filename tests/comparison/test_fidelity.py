@@ -2,12 +2,14 @@
 
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
 import torch
 from evaluation_fixtures import save_model, unqover_rows, write_jsonl
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from evenprune.cli import main
 from evenprune.comparison.fidelity import by_document, quantile
@@ -70,6 +72,34 @@ def test_divergences_are_those_of_a_naive_script(ground, tmp_path, monkeypatch, 
     assert not itself.kl.any()
     assert itself.same_top.all()
     np.testing.assert_array_equal(itself.nll, itself.base_nll)
+
+
+class Largest(TorchDispatchMode):
+    """The bytes of the largest tensor that is made."""
+
+    size = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **kwargs or {})
+        if isinstance(made, torch.Tensor) and not made.is_meta:
+            self.size = max(self.size, made.numel() * made.itemsize)
+        return made
+
+
+def test_logits_of_a_large_vocabulary_come_in_pieces(ground, tmp_path):
+    """All of 64 positions would be 102 MB in float64."""
+    root, dense, _ = ground
+    large = tmp_path / "large"
+    shutil.copytree(dense, large)
+    config = AutoConfig.from_pretrained(dense)
+    config.vocab_size = 200_000
+    AutoModelForCausalLM.from_config(config).save_pretrained(large)
+    windows = read_windows(AutoTokenizer.from_pretrained(dense), root / "text", 512, None, 0)
+    lm = load_language_model(large, "cpu")
+    kept = keep(lm, windows[:1], tmp_path)
+    with Largest() as largest:
+        diverge(lm, windows[:1], kept)
+    assert largest.size < 64e6
 
 
 def test_errors_are_over_documents():
@@ -136,3 +166,9 @@ def test_what_fidelity_cannot_be_of(ground, tmp_path, capsys):
     assert compare(root, dense, tmp_path / "odd", more=more) == 2
     assert "split text into the same tokens" in capsys.readouterr().err
     assert not (tmp_path / "evals").exists()  # before anything is evaluated
+    evaluated = tmp_path / "evaluated"
+    words = ["evaluate", "--model", dense, "--benchmark", "unqover", "--limit", "16"]
+    words += ["--data", root / "data", "--out", evaluated]
+    assert main([*map(str, words)]) == 0
+    assert compare(root, evaluated, other, more=more) == 2
+    assert "--fidelity needs models" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import math
 import random
 import shutil
 import sys
+from types import SimpleNamespace
 
 import lm_eval.tasks
 import numpy as np
@@ -397,6 +398,44 @@ def test_logs_of_inspect(tmp_path, capsys):
         status, *_, errors = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / name)
         assert status == 2
         assert message in errors
+
+
+def test_a_run_of_inspect_itself(tmp_path, capsys, monkeypatch):
+    """Its multiple choice on a model of fixed answers, against a naive script."""
+    inspect_ai = pytest.importorskip("inspect_ai", reason="pip install inspect-ai")
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import ModelOutput, get_model
+    from inspect_ai.scorer import choice
+    from inspect_ai.solver import multiple_choice
+
+    monkeypatch.setenv("INSPECT_DISPLAY", "none")
+    # It counts tokens by a table which it fetches from the network.
+    letters_of = SimpleNamespace(encode=lambda text, **_: list(text.encode()))
+    monkeypatch.setattr("tiktoken.get_encoding", lambda _: letters_of)
+    asked = [Sample(input=f"What is {k} + 1?", choices=[str(k + 1), str(k), "0"], target="A",
+                    id=f"q{k}") for k in range(40)]  # fmt: skip
+    right = {}
+    for name, seed in (("dense", 1), ("pruned", 2)):
+        letters = random.Random(seed).choices("AAB", k=40)
+        outputs = [
+            ModelOutput.from_content("mockllm/model", f"ANSWER: {letter}") for letter in letters
+        ]
+        task = inspect_ai.Task(
+            name="sums", dataset=MemoryDataset(asked), solver=multiple_choice(), scorer=choice()
+        )
+        model = get_model("mockllm/model", custom_outputs=outputs, memoize=False)
+        (log,) = inspect_ai.eval(
+            task, model=model, log_dir=str(tmp_path / name), display="none", max_samples=1
+        )
+        right[name] = np.array([one.scores["choice"].value == "C" for one in log.samples], float)
+        assert right[name].sum() == letters.count("A")
+    capsys.readouterr()
+    status, rows, *_ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
+    assert status == 0
+    row, pair = rows["choice"], (right["pruned"], right["dense"])
+    assert row["n"] == 40
+    assert row["difference"] == pytest.approx(pair[0].mean() - pair[1].mean(), abs=1e-9)
+    assert row["p"] == pytest.approx(ttest_rel(*pair).pvalue, abs=1e-9)
 
 
 # every_eval_ever

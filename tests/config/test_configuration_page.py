@@ -25,9 +25,7 @@ def test_the_shipped_files_are_what_the_models_say(repo, name):
     assert (repo / "config" / name).read_text() == found[name], "run `make docs`"
 
 
-def test_every_section_is_on_the_page_and_every_key_described(repo):
-    page = (repo / "config/README.md").read_text()
-    assert [name for name in sections() if f"<!-- keys of {name} -->" not in page] == []
+def test_every_key_is_described():
     said = {name: meanings(model) for name, model in sections().items()}
     assert sum(map(len, said.values())) > 80
     assert [(name, key) for name in said for key, text in said[name].items() if not text] == []

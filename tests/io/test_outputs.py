@@ -78,16 +78,6 @@ def world(tmp_path_factory):
 # --- the guard ------------------------------------------------------------------------------
 
 
-def test_a_failed_folder_leaves_the_old_one(tmp_path):
-    target = tmp_path / "model"
-    fill(target, "world", a="1")
-    with pytest.raises(RuntimeError), atomic_folder(target, "world") as temporary:
-        (temporary / "b").write_text("2")
-        raise RuntimeError
-    assert sorted(os.listdir(target)) == [MARK, "a"]
-    assert os.listdir(tmp_path) == ["model"]
-
-
 def test_our_own_folder_of_the_kind_is_replaced(tmp_path):
     target = tmp_path / "out"
     target.mkdir()  # an empty folder may be taken

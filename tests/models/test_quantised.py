@@ -2,6 +2,7 @@
 package; real ones by llm-compressor where it is there."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from evaluation_fixtures import save_model, unqover_rows, write_jsonl
 from peer_python import llmcompressor_python
 from real_model import shortened, smollm2_folder
 from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer, TorchAoConfig
 
 from evenprune.cli import main
 from evenprune.io.codedigest import package_versions
@@ -130,7 +132,9 @@ def test_what_is_missing_is_named_before_anything_is_loaded(compressed, tmp_path
     ("config", "needed"),
     [
         ({"quant_method": "gptq", "bits": 4}, "gptqmodel and optimum"),
+        ({"quant_method": "awq", "bits": 4}, "gptqmodel"),
         ({"load_in_4bit": True, "quant_method": "bitsandbytes"}, "bitsandbytes"),
+        ({"quant_method": "torchao", "quant_type": {"default": "int8_weight_only"}}, "torchao"),
     ],
 )
 def test_a_missing_package_is_one_sentence(ground, tmp_path, capsys, config, needed):
@@ -173,6 +177,25 @@ def test_folders_of_llm_compressor(repo, tmp_path, capsys, bits, least, most):
     found = json.loads((tmp_path / "cmp/comparison.json").read_text())
     assert least < found["stored"][str(out)]["bits"] < most
     assert 0 < found["blocks"][0]["fidelity"]["kl"]["value"] < (0.05 if bits == "8" else 5)
+
+
+@pytest.mark.slow
+def test_a_folder_of_torchao(tmp_path, capsys):
+    pytest.importorskip("torchao", reason="loads torchao's int8: pip install torchao")
+    from torchao.quantization import Int8WeightOnlyConfig
+
+    base, out = shortened(smollm2_folder(), tmp_path / "base"), tmp_path / "int8"
+    how = TorchAoConfig(Int8WeightOnlyConfig())
+    model = AutoModelForCausalLM.from_pretrained(base, dtype="auto", quantization_config=how)
+    model.save_pretrained(out)
+    AutoTokenizer.from_pretrained(base).save_pretrained(out)
+    write_jsonl(tmp_path / "data/datas_rebuilt.jsonl", unqover_rows(24))
+    words = ["compare", base, out, "--benchmark", "unqover", "--limit", "16"]
+    words += ["--data", tmp_path / "data", "--evals", tmp_path / "evals"]
+    assert main([*map(str, words)]) == 0
+    first, second = capsys.readouterr().out.splitlines()[:2]
+    assert re.match(rf"{out}: 8\.\d+ bits a weight \(torchao\), \d+(\.\d)? MB$", first)
+    assert second.startswith(f"against {base}: 5 bits a weight (GGUF Q4_1, de-quantised), ")
 
 
 def test_a_dry_run_refuses_to_prune_it(tmp_path, monkeypatch, repo):

@@ -163,22 +163,12 @@ def configuration(made):
     yield Scene("plan", root, ["plan", "--configfile", "../in/config.yaml", *files], (), own)
 
 
-def one_experiment(config, name):
-    """Return a configuration with one experiment, its table and one figure."""
-    changes = {
-        "experiments": {name: config.experiments[name]}, "tables": ["main"],
-        "serving": config.serving.model_copy(update={"experiment": name}),
-        "figures": ["unqover_heatmap"],
-    }  # fmt: skip
-    return config.model_copy(update=changes)
-
-
 def reporting(made):
     """What reads the results of a run: its own, and someone else's."""
     root = made / "collect"
     grid = {"main": {"methods": ["dense", "sparsegpt", "debias-sparsegpt"], "regimes": ["2of4"]}}
-    config = small_config(REPO, root / "in/run", "world.yaml", experiments=grid)
-    write_run(one_experiment(config, "main"), 12)
+    shown = {"tables": ["main"], "figures": ["unqover_heatmap"], "serving": {"experiment": "main"}}
+    write_run(small_config(REPO, root / "in/run", only=["main"], experiments=grid, **shown), 12)
     sheet = root / "in/run/run_sheet.json"
     content = json.loads(sheet.read_text().replace(str(root / "in"), "../in"))
     write_json(sheet, checksums.sealed(content))

@@ -6,7 +6,7 @@ for byte. A file in ``SEALED`` has a checksum, of its own or in another file, an
 these two. Any other one is the user's own text or weights, where another letter is another input:
 then the result may be another too, and its record has the digest of what was read.
 
-So many damages of each command are drawn as EVENPRUNE_FAULTS says (default: 4), half of them
+So many damages of each command are drawn as EVENPRUNE_FAULTS says (default: 2), half of them
 flipped bits; ``all`` takes each file in each way, with one bit in each kilobyte.
 """
 
@@ -30,7 +30,7 @@ from .scenes import CPU, Scene, evaluation, inside, pruning, reporting
 from .test_attacks import Stage, end_child, in_memory, snapshot, start_child
 from .test_fault_injection import draw, fetching
 
-POINTS = os.environ.get("EVENPRUNE_FAULTS", "4")
+POINTS = os.environ.get("EVENPRUNE_FAULTS", "2")
 WHOLE = ("cut", "empty", "exchanged")
 SEALED = {  # of each command
     "prune": (), "evaluate stereoset": (), "own questions": (), "build-calibration": (), "GGUF": (),

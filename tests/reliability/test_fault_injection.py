@@ -4,7 +4,7 @@
 preloaded forks a child for each n. After it: killed, or one sentence and status 2, or the whole
 result; nothing half-written under a final name; the user's files as they were; and the same
 command again ends with the bytes of an undisturbed run. So many points of each command are drawn
-as EVENPRUNE_FAULTS says (default: 5, and the quick ones); ``all`` takes each call in each way.
+as EVENPRUNE_FAULTS says (default: 2, and the quick ones); ``all`` takes each call in each way.
 """
 
 import errno
@@ -40,7 +40,7 @@ from evenprune.io.files import write_json
 from .scenes import REPO, Scene, scenes
 from .test_attacks import Outcome, below, end_child, in_memory, snapshot, start_child
 
-POINTS = os.environ.get("EVENPRUNE_FAULTS", "5")
+POINTS = os.environ.get("EVENPRUNE_FAULTS", "2")
 LONG = ["prefetch", "workflow"] if "EVENPRUNE_FAULTS" in os.environ else []
 WAYS = {"full": errno.ENOSPC, "broken": errno.EIO, "killed": -signal.SIGKILL}
 STATE = "EVENPRUNE_FAULT_STATE"

@@ -47,7 +47,9 @@ def run(repo, tmp_path_factory):
     grid |= {"seeds": [0, 1]}
     experiments = {"regimes": grid}
     benchmarks = {"stereoset": {"counterfactuals": 2}}
-    config = small_config(repo, root, experiments=experiments, benchmarks=benchmarks)
+    config = small_config(
+        repo, root, only=["regimes"], experiments=experiments, benchmarks=benchmarks
+    )
     write_run(config)
     rows = {}
     for k, summary in enumerate(sorted((root / "evals").glob("**/summary.json"))):

@@ -118,7 +118,7 @@ def test_a_matrix_of_the_masks_and_a_measurement(run):
 
 
 def test_a_ratio_of_several_seeds_is_the_geometric_mean_that_the_table_shows(repo, tmp_path):
-    config = small_config(repo, tmp_path, tables=["efficiency"])
+    config = small_config(repo, tmp_path, only=["efficiency"], tables=["efficiency"])
     grids_of = {
         name: one.model_copy(update={"seeds": [0, 1]}) for name, one in config.experiments.items()
     }
@@ -158,7 +158,7 @@ def test_outside_of_a_run_one_sentence_says_so(tmp_path, capsys):
 
 
 def test_a_number_that_differs_somewhere_is_an_error(repo, tmp_path):
-    written(small_config(repo, tmp_path), 16, ["main"])
+    written(small_config(repo, tmp_path, only=["main"]), 16, ["main"])
     explain(tmp_path, "main", UNQOVER)
     table = tmp_path / "tables/main.csv"
     good = table.read_text()

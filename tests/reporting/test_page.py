@@ -14,10 +14,8 @@ from item_run import HOSTILE, ITEMS, TASKS, write_item_run
 from reporting_run import collect, make_tables
 
 from evenprune.cli import main
-from evenprune.config.run_sheet import read_run_sheet
 from evenprune.io.checksums import sealed
-from evenprune.reporting.forms import full_labels, to_html
-from evenprune.reporting.page import read_items
+from evenprune.reporting.forms import to_html
 from evenprune.reporting.tables import Cell, Column, Row, Table
 
 needs_chromium = pytest.mark.skipif(chromium_path() is None, reason="no Chromium")
@@ -144,29 +142,6 @@ def table(*rows):
     return Table("t", "Caption", ("Model", "Data"), columns, rows)
 
 
-def test_a_row_says_alone_what_rows_above_say_for_it():
-    rows = [
-        Row(("Group",), kind="heading"),
-        Row(("Llama", "x")),
-        Row(("", "y")),
-        Row(("+ Wanda", "")),
-        Row(("Qwen", "x")),
-        Row(("Other",), kind="heading"),
-        Row(("+ Wanda", "x")),
-        Row(("+ Wanda", "x"), identity={"model": "without a dense row"}),
-    ]
-    assert full_labels(rows) == [
-        ("Group",),
-        ("Group: Llama", "x"),
-        ("Group: Llama", "y"),
-        ("Group: Llama + Wanda", ""),
-        ("Group: Qwen", "x"),
-        ("Other",),
-        ("Other: Qwen + Wanda", "x"),
-        ("Other: + Wanda", "x"),
-    ]
-
-
 def test_a_cell_holds_its_difference_interval_and_printed_value():
     shown = Cell(1.5, "1.50", printed=1.25, ends=(1.0, 2.0), source="x/y", change="+0.50*")
     text = to_html(table(Row(("m", "d"), {"a": shown, "b": Cell(None, "–", 1.0)})))
@@ -261,19 +236,6 @@ def test_a_flip_of_the_harshest_model_is_there_at_once(fresh):
     fresh.run("document.querySelector('a[href=\"#items\"]').click()")
     fresh.until("document.getElementById('item').getBoundingClientRect().top < innerHeight")
     assert time.monotonic() - start < 15
-
-
-def test_a_benchmark_without_a_flip_of_the_harshest_model_is_not_the_first(root, tmp_path):
-    sheet = read_run_sheet(root / "results/run_sheet.json")
-    items = json.loads((root / "results/report/items.json").read_text())
-    first = read_items(root / "results/report/items.json", sheet)[0]
-    for one in items["sets"]:
-        for each in one["answers"] if one["benchmark"] == first["benchmark"] else ():
-            each["flips"] = 0
-    (tmp_path / "items.json").write_text(json.dumps(sealed(items)))
-    found = read_items(tmp_path / "items.json", sheet)
-    assert found[0]["flipped"]
-    assert found[0]["benchmark"] != first["benchmark"]
 
 
 @needs_chromium

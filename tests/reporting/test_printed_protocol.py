@@ -1,16 +1,15 @@
 """Which numbers have a printed counterpart, and how ours stand beside it."""
 
 import dataclasses
-import math
 
 import pytest
-from printed_run import printed_run
 from reporting_run import small_config
 
 from evenprune.analysis import printed
 from evenprune.config.benchmark_keys import Benchmark
 from evenprune.config.declared import PROTOCOL, as_declared
 from evenprune.config.grids import Checkpoint
+from evenprune.config.run_sheet import RunSheet
 from evenprune.reporting.forms import csv_form
 from evenprune.reporting.tables import Cell, Column, Row, Table
 
@@ -22,10 +21,14 @@ def config(repo, tmp_path_factory):
     return small_config(repo, tmp_path_factory.mktemp("paper"), "paper.yaml")
 
 
+def printed_value(config, point, benchmark, metric):
+    return printed.printed_value(RunSheet(config, {}, {}), point, benchmark, metric)
+
+
 def changed(config, slug, **update):
-    """The configuration with one benchmark changed, as a run of printed numbers."""
+    """The configuration with one benchmark changed."""
     entry = Benchmark(**(config.benchmarks[slug].model_dump() | update))
-    return printed_run(config.model_copy(update={"benchmarks": config.benchmarks | {slug: entry}}))
+    return config.model_copy(update={"benchmarks": config.benchmarks | {slug: entry}})
 
 
 def test_the_configuration_of_the_paper_is_the_declared_one(config):
@@ -47,25 +50,23 @@ def test_the_configuration_of_the_paper_is_the_declared_one(config):
     ],
 )
 def test_another_protocol_has_no_printed_value(config, slug, metric, update):
-    assert printed.printed_value(printed_run(config).sheet, LLAMA, slug, metric) is not None
-    run = changed(config, slug, **update)
-    assert printed.printed_value(run.sheet, LLAMA, slug, metric) is None
+    assert printed_value(config, LLAMA, slug, metric) is not None
+    assert printed_value(changed(config, slug, **update), LLAMA, slug, metric) is None
 
 
 def test_a_chat_template_of_the_model_counts(config):
     models = dict(config.models)
     models[LLAMA.model] = models[LLAMA.model].model_copy(update={"chat_template": True})
-    run = printed_run(config.model_copy(update={"models": models}))
-    assert printed.printed_value(run.sheet, LLAMA, "unqover", "acc") is None
+    config = config.model_copy(update={"models": models})
+    assert printed_value(config, LLAMA, "unqover", "acc") is None
     other = dataclasses.replace(LLAMA, model="vicuna1.5-7b")
-    assert printed.printed_value(run.sheet, other, "unqover", "acc") is not None
+    assert printed_value(config, other, "unqover", "acc") is not None
 
 
 def test_dto_needs_both_of_its_benchmarks_in_the_paper_s_form(config):
-    assert printed.printed_value(printed_run(config).sheet, LLAMA, "dto", "dto") is not None
+    assert printed_value(config, LLAMA, "dto", "dto") is not None
     for slug in ("mmlu", "unqover"):
-        run = changed(config, slug, limit=50)
-        assert printed.printed_value(run.sheet, LLAMA, "dto", "dto") is None
+        assert printed_value(changed(config, slug, limit=50), LLAMA, "dto", "dto") is None
 
 
 def test_an_invented_world_never_shows_a_printed_value(repo, tmp_path, monkeypatch):
@@ -79,11 +80,10 @@ def test_an_invented_world_never_shows_a_printed_value(repo, tmp_path, monkeypat
     try:
         point = dataclasses.replace(LLAMA, model="world")
         names = [("mmlu", "acc"), ("hellaswag", "acc"), ("dto", "dto")]
-        run = printed_run(config)
-        assert not any(printed.printed_value(run.sheet, point, *name) for name in names)
+        assert not any(printed_value(config, point, *name) for name in names)
         # The same names of a run that is no world would have one.
-        real = printed_run(config.model_copy(update={"source": "external"}))
-        assert all(printed.printed_value(real.sheet, point, *name) for name in names)
+        real = config.model_copy(update={"source": "external"})
+        assert all(printed_value(real, point, *name) for name in names)
     finally:
         printed.printed_values.cache_clear()
 
@@ -126,17 +126,3 @@ def test_the_csv_has_difference_interval_and_cover():
     assert [lines[1][name] for name in names] == ["", "", "58.04", "61.96", ""]
     plain = table(Cell(0.60, "60.00", error=0.01))
     assert csv_form(plain)[0] == ["model", "mmlu", "mmlu_printed"]
-
-
-def test_the_error_over_seeds_has_both_parts(config):
-    from evenprune.analysis.results import Group, Measured, Quantity, Results
-
-    results = Results.__new__(Results)
-    group = Group("m", "sparsegpt", "1of4", "ss", (0, 1))
-    quantity = Quantity("mmlu", "acc")
-    results._values = {
-        (point, quantity): Measured(value, 100, 0.03, error=0.03)
-        for point, value in zip(group.checkpoints(), (0.5, 0.6), strict=True)
-    }
-    found = results.of(group, quantity)
-    assert found.error == pytest.approx(math.hypot(0.03, 0.1 / math.sqrt(2) / math.sqrt(2)))

@@ -5,12 +5,11 @@ from both import COMMANDS
 
 from evenprune.analysis import labels
 from evenprune.config.config import load_config
-from evenprune.config.facts import METHODS, REGIMES
 from evenprune.config.run_sheet import RunSheet
 from evenprune.config.tasks import FACTS, LM_EVAL, TASKS
 from evenprune.io import codedigest
 from evenprune.io.yamlfile import read_yaml
-from evenprune.reporting.forms import ARROWS, COLUMN_TYPES
+from evenprune.reporting.forms import ARROWS
 from evenprune.stats.directions import direction, gain
 
 LABELS = "evenprune.analysis.labels"
@@ -20,14 +19,6 @@ SHOWING = (
     *("make-tables", "make-paper", "explain"),
     *("report-world", "compare", "evaluate"),
 )
-
-
-def test_everything_has_one_label():
-    assert set(labels.METHOD_LABELS) == set(METHODS)
-    assert set(labels.COLORS) == set(labels.MARKERS) == set(METHODS)
-    assert set(labels.REGIME_LABELS) == {"dense", *REGIMES}
-    assert set(labels.TASK_LABELS) == set(labels.TASK_GROUPS) == set(TASKS)
-    assert set(labels.TASK_GROUPS.values()) <= set(COLUMN_TYPES)
 
 
 def test_no_step_that_computes_knows_a_label():
@@ -57,21 +48,14 @@ def test_every_headline_has_a_direction(task):
         ("bbq", "s_amb", -0.2, 0.1),
         ("bbq", "unk_rate_dis", 0.2, 0.1),
         ("dto", "dto", 0.4, 0.3),
+        ("crows_pairs", "likelihood_diff", 0.1, 0.2),  # without a direction none is better
+        ("harmbench", "refusal_rate", 0.2, 0.1),
     ],
 )
 def test_the_better_value_is_the_one_that_the_direction_says(task, metric, worse, good):
-    assert gain(task, metric, good, worse) > 0
+    assert (gain(task, metric, good, worse) > 0) == bool(direction(task, metric))
     assert not gain(task, metric, worse, good) > 0
     assert gain(task, metric, good, worse) == pytest.approx(-gain(task, metric, worse, good))
-
-
-@pytest.mark.parametrize(
-    ("task", "metric"),
-    [("crows_pairs", "likelihood_diff"), ("bbq", "entropy"), ("harmbench", "refusal_rate")],
-)
-def test_a_metric_without_a_direction_has_no_better_value(task, metric):
-    assert direction(task, metric) == ""
-    assert gain(task, metric, 0.2, 0.1) == 0
 
 
 def test_what_only_one_model_needs_is_said(repo):

@@ -50,12 +50,6 @@ def test_concentration_is_the_hypergeometric_test():
     assert mask_diffs.concentration({f"{k}.mlp.fc1": 0.1 for k in range(40)}) is None
 
 
-def test_ties_are_listed_by_place():
-    values = {"10.mlp.up_proj": 0.1, "2.mlp.up_proj": 0.1, "2.self_attn.q_proj": 0.1, "9.x": 0.3}
-    expected = ["9.x", "2.self_attn.q_proj", "2.mlp.up_proj", "10.mlp.up_proj"]
-    assert mask_diffs.ranked(values) == expected
-
-
 def test_which_checkpoints_are_compared(repo, tmp_path):
     config = small_config(
         repo,
@@ -130,13 +124,15 @@ def test_several_grid_points_and_two_seeds(repo, tmp_path):
     assert "*World-Llama, 50%, StereoSet + UltraChat (256)*" in text
 
 
-def test_nothing_to_compare_is_one_sentence(repo, tmp_path, capsys):
+def test_a_run_without_those_masks_shows_none_and_does_not_test_the_claim(repo, tmp_path, capsys):
     root = prepare(repo, tmp_path, main={"methods": ["debias-sparsegpt"], "regimes": ["2of4"]})
     assert make_table(root, "masks") == 2
     message = capsys.readouterr().err
     assert "the table masks compares masks" in message
     assert "'main'" in message
-    assert not (root / "out").exists()
+    row = claim_of(root)
+    assert row["verdict"] == NOT_TESTED
+    assert "the compared masks of World-Llama, Debias-SparseGPT, 2:4" in row["reason"]
 
 
 def test_another_file_is_one_sentence(tmp_path):
@@ -164,10 +160,3 @@ def test_the_claim_is_tested_on_the_run(world):
     # All four are among the first 20 of 28, which chance alone often does.
     assert row["verdict"] == NOT_SUPPORTED
     assert "Fisher" in (root / "tables/claims.md").read_text()
-
-
-def test_a_run_without_those_masks_does_not_test_the_claim(repo, tmp_path):
-    root = prepare(repo, tmp_path, main={"methods": ["sparsegpt"], "regimes": ["2of4"]})
-    row = claim_of(root)
-    assert row["verdict"] == NOT_TESTED
-    assert "the compared masks of World-Llama, Debias-SparseGPT, 2:4" in row["reason"]

@@ -3,7 +3,7 @@
 from unittest import mock
 
 import pytest
-from reporting_run import collect, read_csv, small_config, write_run
+from reporting_run import read_csv, small_config
 from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
@@ -66,17 +66,8 @@ def test_each_method_has_its_counterpart(config):
     assert found["debias-lora"] == point("dense", "dense", "none")
 
 
-@pytest.fixture(scope="module")
-def run(repo, tmp_path_factory):
-    root = tmp_path_factory.mktemp("family")
-    config = small_config(repo, root)
-    write_run(config, 60)
-    assert collect(root) == 0
-    return root, config
-
-
-def test_p_and_interval_are_corrected_over_the_same_family(run):
-    root, config = run
+def test_p_and_interval_are_corrected_over_the_same_family(world):
+    root, config = world
     families = {}
     for row in read_csv(root / "significance.csv"):
         assert bool(row["p_holm"]) == bool(row["family_low"]) == bool(row["family_high"])
@@ -122,8 +113,8 @@ def test_p_and_interval_are_corrected_over_the_same_family(run):
     assert clear
 
 
-def test_every_pruned_checkpoint_is_tested_against_its_dense_model(run):
-    root, _ = run
+def test_every_pruned_checkpoint_is_tested_against_its_dense_model(world):
+    root, _ = world
     sheet = read_run_sheet(root / "run_sheet.json")
     rows = [row for row in read_csv(root / "significance.csv") if row["against"] == "dense"]
     assert {row["baseline"] for row in rows} == {"dense"}
@@ -135,8 +126,8 @@ def test_every_pruned_checkpoint_is_tested_against_its_dense_model(run):
 # Wilson's intervals
 
 
-def test_rates_of_judged_answers_have_wilsons_interval(run):
-    root, config = run
+def test_rates_of_judged_answers_have_wilsons_interval(world):
+    root, config = world
     judged = {name for name, entry in config.benchmarks.items() if entry.task in JUDGED}
     rows = {
         (*(row[k] for k in ("method", "regime", "calibration", "benchmark")), row["metric"]): row

@@ -6,10 +6,9 @@ import re
 
 import numpy as np
 import pytest
-from reporting_run import collect, make_table, read_csv, small_config, write_run, write_sealed
+from reporting_run import collect, make_tables, read_csv, small_config, write_run, write_sealed
 from scipy import stats as scipy_stats
 
-from evenprune.cli import main
 from evenprune.reporting.efficiency import verdict
 from evenprune.stats.inference import PairedRatio, paired_ratio
 
@@ -59,26 +58,28 @@ def test_verdicts_in_words(ratio, said):
 # Files
 
 
-@pytest.fixture(scope="module")
-def run(repo, tmp_path_factory):
-    root = tmp_path_factory.mktemp("run")
-    config = small_config(repo, root, tables=["efficiency"])
+def written(repo, root):
+    config = small_config(repo, root, only=["efficiency"], tables=["efficiency"])
     write_run(config, 4)
-    collect(root)
-    return root
+    return config
 
 
-def table(root, name):
-    assert make_table(root, name) == 0
-    return read_csv(root / f"tables/{name}.csv"), (root / f"tables/{name}.md").read_text()
+def table(root, **shown):
+    assert make_tables(root, tables=["efficiency"], **shown) == 0
+    return read_csv(root / "tables/efficiency.csv"), (root / "tables/efficiency.md").read_text()
 
 
-def test_the_table_shows_ratio_interval_and_verdict(run):
-    rows, text = table(run, "efficiency")
+def test_the_table_shows_ratio_interval_and_verdict(repo, tmp_path):
+    """A pruned speed is the dense one times the ratio; assumed energy is no result of its own."""
+    config = written(repo, tmp_path)
+    assert collect(tmp_path) == 0
+    rows, text = table(tmp_path)
     key = "decode_tok_per_s_ratio"
     dense = next(row for row in rows if row["method"] == "dense")
     assert (dense[key], dense[f"{key}_verdict"]) == ("", "–")
     for row in rows:
+        speed = float(dense["decode_tok_per_s"]) * float(row[key] or 1)
+        assert float(row["decode_tok_per_s"]) == pytest.approx(speed, rel=2e-3)
         if row["method"] != "dense":
             low, high = float(row[f"{key}_low"]), float(row[f"{key}_high"])
             assert low < float(row[key]) < high
@@ -87,50 +88,29 @@ def test_the_table_shows_ratio_interval_and_verdict(run):
     assert "two one-sided tests at 5 %" in text
     # all ran on one dense kernel: what is faster there is bold in no table
     assert not re.search(BOLD_SPEED, text)
-
-
-def test_another_kernel_is_a_merit(repo, tmp_path):
-    write_run(small_config(repo, tmp_path, tables=["efficiency"]), 4)
-    for path in (tmp_path / "serving").rglob("efficiency.json"):
-        content = json.loads(path.read_text())
-        for name, part in content["checkpoints"].items():
-            if "debias" in name:
-                part["backend"]["kernel"] = "2:4 kernel (test)"
-        write_sealed(path, content)
-    collect(tmp_path)
-    _, text = table(tmp_path, "efficiency")
-    assert re.search(BOLD_SPEED, text)
-    assert "transformers 5.0 on cpu, 2:4 kernel (test)" in text
-
-
-def test_speed_ratio_and_verdict_are_one_estimate(run):
-    """A pruned speed is the dense one times the ratio; assumed energy is no result of its own."""
-    rows, text = table(run, "efficiency")
-    dense = next(float(row["decode_tok_per_s"]) for row in rows if row["method"] == "dense")
-    for row in rows:
-        ratio = float(row["decode_tok_per_s_ratio"] or 1)
-        assert float(row["decode_tok_per_s"]) == pytest.approx(dense * ratio, rel=2e-3)
     assert "kg_co2e_per_mtok" not in rows[0]
     assert "assumed power times the measured seconds" in text
     assert "Measured with transformers 5.0 on cpu, dense kernel." in text
     assert "0.033 kg/kWh" in text
-
-
-def test_the_margin_decides_what_is_the_same(repo, tmp_path):
-    changes = {"serving": {"margin": 0.9}, "tables": ["efficiency"]}
-    write_run(small_config(repo, tmp_path, **changes), 4)
-    collect(tmp_path)
-    rows, _ = table(tmp_path, "efficiency")
-    found = {row["decode_tok_per_s_ratio_verdict"] for row in rows if row["method"] != "dense"}
+    # What is the same follows the margin.
+    rows, _ = table(tmp_path, serving=config.serving.model_dump(mode="json") | {"margin": 0.9})
+    found = {row[f"{key}_verdict"] for row in rows if row["method"] != "dense"}
     assert found == {"same within 90 %"}
 
 
-def test_rounds_of_two_hosts_and_other_checkpoints_are_refused(repo, tmp_path, capsys):
-    write_run(small_config(repo, tmp_path, tables=["efficiency"]), 4)
+def test_another_kernel_is_a_merit_and_checkpoints_that_lack_are_refused(repo, tmp_path, capsys):
+    written(repo, tmp_path)
     path = next((tmp_path / "serving").rglob("efficiency.json"))
     content = json.loads(path.read_text())
-    words = ["--run-sheet", str(tmp_path / "run_sheet.json"), "--out", str(tmp_path / "r.csv")]
+    for name, part in content["checkpoints"].items():
+        if "debias" in name:
+            part["backend"]["kernel"] = "2:4 kernel (test)"
+    write_sealed(path, content)
+    assert collect(tmp_path) == 0
+    _, text = table(tmp_path)
+    assert re.search(BOLD_SPEED, text)
+    assert "transformers 5.0 on cpu, 2:4 kernel (test)" in text
     parts = dict(list(content["checkpoints"].items())[:1])
     write_sealed(path, content | {"checkpoints": parts})
-    assert main(["collect-results", *words]) == 2
+    assert collect(tmp_path) == 2
     assert "measure again" in capsys.readouterr().err

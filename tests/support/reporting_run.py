@@ -4,6 +4,7 @@ import csv
 import itertools
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 from evenprune.analysis.run import read_run
@@ -81,14 +82,26 @@ def write_jsonl(path: Path, rows: list) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def small_config(repo: Path, results: Path, name: str = "world.yaml", **changes) -> Config:
-    """Return a configuration of the project whose results lie under ``results``."""
+def small_config(
+    repo: Path, results: Path, name: str = "world.yaml", only: Sequence[str] = (), **changes
+) -> Config:
+    """Return a configuration of the project whose results lie under ``results``.
+
+    ``only``: with these experiments of it alone, the others left out.
+    """
     from evenprune.io.yamlfile import merge, read_yaml
 
     given = read_yaml(repo / "config" / name)
     given = merge(given, changes)
     config = load_config(given, repo / "config/world.yaml", repo / "config/catalogue.yaml")
-    return config.model_copy(update={"results": str(results)})
+    config = config.model_copy(update={"results": str(results)})
+    if not only:
+        return config
+    serving = config.serving
+    if serving.experiment not in only:
+        serving = serving.model_copy(update={"experiment": None})
+    grids = {one: config.experiments[one] for one in only}
+    return config.model_copy(update={"experiments": grids, "serving": serving})
 
 
 def _mean(values: list[float]) -> dict:

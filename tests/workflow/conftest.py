@@ -1,49 +1,11 @@
 """A tiny mirror and configuration, so that the whole workflow runs in a test."""
 
-import functools
-import json
-import os
 import shutil
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
-import snakemake_server
 import yaml
-
-
-@functools.cache
-def server():
-    """A process that has loaded Snakemake: each run is forked from it, which saves two seconds."""
-    environment = {**os.environ}
-    environment.pop("OMP_NUM_THREADS", None)
-    words = [sys.executable, snakemake_server.__file__]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    return subprocess.Popen(words, env=environment, text=True, **pipes)
-
-
-def snakemake(folder, *words, fresh=False, path=""):
-    """Run Snakemake in ``folder`` with this Python; return its status and all that it printed.
-
-    ``fresh``: in a process of its own, with the environment as it is now. ``path`` comes first in
-    the search path of its jobs.
-    """
-    path = ":".join(filter(None, [path, os.path.dirname(sys.executable), os.environ["PATH"]]))
-    if fresh:
-        done = subprocess.run(
-            [sys.executable, "-m", "snakemake", *words],
-            cwd=folder,
-            env={**os.environ, "PATH": path},
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-        return subprocess.CompletedProcess(words, done.returncode, done.stdout, "")
-    question = {"folder": str(folder), "words": list(map(str, words)), "path": path}
-    print(json.dumps(question), file=server().stdin, flush=True)
-    answer = json.loads(server().stdout.readline())
-    return subprocess.CompletedProcess(words, answer["status"], answer["output"], "")
+from snakemake_runs import snakemake  # noqa: F401  # for the tests beside
 
 
 def counts(output):
@@ -66,84 +28,44 @@ def copy_workflow(repo, folder):
 
 @pytest.fixture(scope="session")
 def tiny_mirror(tmp_path_factory):
-    """A mirror made here: the invented world's data and an untrained two-block Llama."""
-    from evaluation_fixtures import save_model
-
-    from evenprune_world.__main__ import main
+    """A mirror made here: small data sets and a guard model."""
+    from evaluation_fixtures import write_datasets, write_jsonl
+    from safety_models import save_guard
 
     mirror = tmp_path_factory.mktemp("mirror")
-    assert main(["generate-world", "--seed", "7", "--out", str(mirror)]) == 0
-    save_model(mirror / "models/tiny-llama", positions=4096)
+    write_datasets(mirror / "data")
+    talks = [[{"role": "user", "content": f"Talk {k}: the Vel sing. " * 99}] for k in range(9)]
+    rows = [{"messages": talk} for talk in talks]
+    write_jsonl(mirror / "data/ultrachat/talk.jsonl", rows)
+    save_guard(mirror / "models/guard")
     return mirror
 
 
-TINY = yaml.safe_load("""
-results: results/tiny
-source: external
-models: {tiny: {mirror: tiny-llama, label: Tiny & co_1}}
-benchmarks:
-  mmlu: {task: mmlu, dataset: mmlu, limit: 12}
-  unqover: {task: unqover, dataset: unqover, limit: 12}
-experiments:
-  main:
-    models: [tiny]
-    methods: [dense, sparsegpt, debias-sparsegpt]
-    regimes: [2of4]
-    calibrations: [ss-uc4]
-serving: {experiment: main, batch_sizes: [1], new_tokens: 16, rounds: 2}
-tables: [main, calibration, efficiency, masks]
-figures: [unqover_heatmap]
-""")
+PAIRS = [
+    (f"The tall person number {k} leads", f"The {'very ' * (k % 2)}slim person number {k} leads")
+    for k in range(10)
+]
+QUESTIONS = [
+    {"question": f"Who has {k}?", "options": ["Ann", "Bob"], "answer": "AB"[k % 2], "stereotype": 1}
+    for k in range(12)
+]
+QUESTIONS[5] = {"question": "Who sang?", "options": ["Ann", "Bob", "Eve"], "answer": 2}
 
 
-# A run of empty files: what is planned and submitted depends on names, times and checksums only.
-EMPTY = yaml.safe_load("""
-results: results/lists
-source: external
-mirror: ../mirror
-pdf: false
-models: {first: {label: First}, second: {label: Second}}
-benchmarks:
-  mmlu: {task: mmlu, dataset: mmlu, limit: 12}
-  unqover: {task: unqover, dataset: unqover, experiments: [main]}
-  harmbench: {task: harmbench, dataset: harmbench, experiments: [small]}
-experiments:
-  main:
-    models: [first]
-    methods: [dense, magnitude, wanda, sparsegpt, debias-sparsegpt]
-    regimes: [2of4]
-    calibrations: [ss]
-  small: {models: [second], methods: [dense, sparsegpt], regimes: [2of4], calibrations: [ss]}
-serving: {}
-tables: [main, bbq]
-figures: [unqover_heatmap]
-""")
-# What stands where `python` is: each output that the command line names, with nothing in it.
-STAND_IN = """#!/bin/sh
-while [ $# -gt 0 ]; do
-  case "$1" in
-    --out)
-      case "$2" in
-        */results.csv)
-          for name in results significance; do
-            : > "${2%results.csv}$name.csv"; : > "${2%results.csv}$name.csv.sha256"
-          done ;;
-        */report/paper.html)
-          : > "$2"; root=${2%report/paper.html}; mkdir -p "${root}tables" "${root}figures"
-          for name in tables/main tables/bbq figures/unqover_heatmap; do
-            for form in tex csv md html pdf svg png; do : > "$root$name.$form"; done
-          done ;;
-        *.json | *.csv | *.html) : > "$2" ;;
-        *) mkdir -p "$2"
-          for name in pairs.jsonl texts.jsonl manifest.json summary.json; do
-            : > "$2/$name"
-          done ;;
-      esac ;;
-    --check) : > "$2" ;;
-  esac
-  shift
-done
-"""
+def own_files(folder):
+    """Write what docs/your-own.md names: a model, pairs, texts and questions in my/."""
+    from evaluation_fixtures import save_model, write_jsonl
+
+    my = folder / "my"
+    save_model(my / "model", positions=4096)
+    rows = ["stereotype;anti_stereotype", *(";".join(pair) for pair in PAIRS)]
+    (my / "pairs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8-sig")
+    write_jsonl(my / "texts.jsonl", [{"text": "One text."}, {"text": "Another one."}])
+    write_jsonl(my / "quiz.jsonl", QUESTIONS)
+
+
+HERE = Path(__file__).parent
+EMPTY = yaml.safe_load((HERE / "lists.yaml").read_text())
 
 
 def put(path, text):
@@ -153,8 +75,8 @@ def put(path, text):
 
 def empty_run(repo, root):
     """Write bin/python, which makes empty files, and a checkout beside its mirror into ``root``."""
-    put(root / "bin/python", STAND_IN)
-    (root / "bin/python").chmod(0o755)
+    (root / "bin").mkdir()
+    shutil.copy(HERE / "stand-in", root / "bin/python")
     folder = root / "finished"
     (folder / "checkout").mkdir(parents=True)
     copy_workflow(repo, folder / "checkout")

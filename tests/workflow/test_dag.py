@@ -51,31 +51,42 @@ def test_dry_run_of_a_shipped_configuration(clone, name):
     assert planned(name) == without_targets(counts(done.stdout))
 
 
-def test_dry_run_of_the_paper_lists_its_67_checkpoints(clone):
-    done = snakemake(clone, "-n", "--configfile", "config/paper.yaml")
-    assert done.returncode == 0, done.stdout
-    jobs = counts(done.stdout)
-    assert jobs["prune_model"] == 58
-    assert jobs["evaluate_checkpoint"] == 67
-    assert jobs["compare_masks"] == 1  # that of the experiment masks
-    assert jobs["make_tables"] == 1
+HUGE = {
+    **{"source": "external", "tables": ["main"], "results": "huge"},
+    "models": {"huge": {"hub": "some/huge", "label": "Huge", "params": "900000B"}},
+    "benchmarks": {"mmlu": {"task": "mmlu", "dataset": "mmlu"}},
+    "experiments": {"main": {"models": ["huge"], "methods": ["magnitude"], "regimes": ["2of4"],
+                             "calibrations": ["ss"]}},
+}  # fmt: skip
 
 
-def test_a_run_that_does_not_fit_the_disk_stops_before_its_first_job(clone):
-    models = {"huge": {"hub": "some/huge", "label": "Huge", "params": "900000B"}}
-    grid = {"models": ["huge"], "methods": ["magnitude"], "regimes": ["2of4"]}
-    config = {
-        **{"source": "external", "models": models, "tables": ["main"], "results": "huge"},
-        "benchmarks": {"mmlu": {"task": "mmlu", "dataset": "mmlu"}},
-        "experiments": {"main": grid | {"calibrations": ["ss"]}},
-    }
-    (clone / "huge.yaml").write_text(json.dumps(config))
-    words = ("--cores", "1", "--configfile", "huge.yaml")
-    done = snakemake(clone, *words)
+@pytest.mark.parametrize(
+    ("words", "messages"),
+    [
+        (
+            ("--configfile", "huge.yaml"),
+            ("GB of free disk for the models that this run still writes",),
+        ),
+        (
+            ("--config", "pruning={damping: -1}", "experimnts={}"),
+            ("pruning.damping", "experimnts: unknown key; did you mean 'experiments'?"),
+        ),
+        (
+            ("-n", "--configfile", "twice.yaml"),
+            ("twice.yaml", "the key 'title' on line 2 is already on line 1"),
+        ),
+        (("--configfile", "none.yaml"), ("a configuration file at none.yaml, found none",)),
+    ],
+    ids=["disk", "keys", "twice", "none"],
+)
+def test_what_is_wrong_is_said_before_the_first_job(clone, words, messages):
+    (clone / "huge.yaml").write_text(json.dumps(HUGE))
+    (clone / "twice.yaml").write_text("title: one\ntitle: two\n")
+    done = snakemake(clone, "--cores", "1", *words)
     assert done.returncode != 0
-    said = done.stdout + done.stderr
-    assert "GB of free disk for the models that this run still writes" in said
-    assert "Traceback" not in said
+    assert all(message in done.stdout for message in messages)
+    assert "Traceback" not in done.stdout
+    assert not (clone / "results").exists()
     assert not list((clone / "huge").glob("*"))
 
 
@@ -132,32 +143,6 @@ def test_a_measurement_has_the_cores_of_a_node_that_it_asked_for(clone):
     assert done.returncode == 0, done.stderr
     job = done.stdout.split("rule benchmark_serving:")[1].split("\nrule ")[0]
     assert "threads: 3\n" in job
-
-
-def test_config_errors_come_before_the_dag(clone):
-    (clone / "twice.yaml").write_text("title: one\ntitle: two\n")
-    for words, messages in (
-        (
-            ("--config", "pruning={damping: -1}", "experimnts={}"),
-            ("pruning.damping", "experimnts: unknown key; did you mean 'experiments'?"),
-        ),
-        (
-            ("--configfile", "twice.yaml"),
-            ("twice.yaml", "the key 'title' on line 2 is already on line 1"),
-        ),
-    ):
-        done = snakemake(clone, "-n", *words)
-        assert done.returncode != 0
-        assert all(message in done.stdout for message in messages)
-        assert "Traceback" not in done.stdout
-    assert not (clone / "results").exists()
-
-
-def test_a_configuration_that_is_not_there_is_one_sentence(clone):
-    done = snakemake(clone, "--cores", "1", "--configfile", "none.yaml")
-    assert done.returncode == 1
-    assert "expected a configuration file at none.yaml, found none" in done.stdout
-    assert "Traceback" not in done.stdout
 
 
 def test_a_failed_steps_sentence_stands_alone(clone, tmp_path):

@@ -93,48 +93,24 @@ def jobs(finished):
     return found
 
 
-def touch_all(folder):
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            path.touch()
-
-
-def words(run):
+def test_words_times_and_other_machines_make_nothing_again(run):
     """All at once, as one plan takes two seconds; test_reruns.py has them one by one."""
     run.append("methods/solver.py", "\n# a comment\n")
     run.append("pruning/card.md.j2", "More words.\n")
-    run.append("../../worlds/evenprune_world/report_world.py", "\nUNUSED = 1\n")
-
-
-def touched(run):
-    touch_all(run.folder / "mirror")
+    run.append("../../worlds/evenprune_world/society.py", "\nUNUSED = 1\n")
     (run.results / "sources/models/first.json").touch()
-
-
-def other_machine(run):
-    """The code as a new clone leaves it, newer than all results; other settings of the machine."""
-    for name in ("src", "worlds", "workflow", "config", "profiles"):
-        touch_all(run.checkout / name)
+    # The code as a new clone leaves it, newer than all results; other settings of the machine.
+    places = ("src", "worlds", "workflow", "config", "profiles", "../mirror")
+    for path in (path for name in places for path in (run.checkout / name).rglob("*")):
+        if path.is_file():
+            path.touch()
     run.config |= {"threads": 3, "lock": "other.json"}
-
-
-@pytest.mark.parametrize("change", [words, touched, other_machine])
-def test_nothing_is_made_again(run, change):
-    change(run)
     assert run.plan() == set()
 
 
 def everything_of(*methods, model=r"\w+"):
     """Patterns of what a method's checkpoints are and of what follows from them."""
     return (rf"(pruned|evals)/{model}/({'|'.join(methods)})/", RESULTS)
-
-
-def wanda_code(run):
-    run.append("methods/wanda.py", "\nX = 1\n")
-
-
-def bias_weight(run):
-    run.config["pruning"] = {"bias_weight": 2.0}
 
 
 CALIBRATED = ("calibration/", *everything_of("wanda", "sparsegpt", "debias-sparsegpt"))
@@ -159,7 +135,7 @@ def test_a_moved_mirror_makes_nothing_again(run, jobs):
     (run.folder / "mirror").rename(run.folder / "elsewhere")
     run.config["mirror"] = "../elsewhere"
     assert run.plan() == set()
-    wanda_code(run)
+    run.append("methods/wanda.py", "\nX = 1\n")
     assert run.plan() == jobs(*everything_of("wanda"))
     put(run.folder / "elsewhere/data/unqover/data.jsonl", "other\n")
     assert "sources/data/unqover.json" in run.plan()
@@ -174,12 +150,11 @@ def test_a_single_stale_file_is_made_again(run):
     evaluated = "evals/first/{}/s0/summary.json".format
     stale, kept = evaluated("wanda/2of4/ss"), evaluated("dense/dense/none")
     targets = [f"{CONFIG['results']}/{name}" for name in (stale, kept)]
-    assert run.plan(*targets) == set()
-    wanda_code(run)
+    run.append("methods/wanda.py", "\nX = 1\n")
     assert run.plan(*targets) == {"pruned/first/wanda/2of4/ss/s0/model", stale}
     assert run.plan(targets[1]) == set()
     said = run.snakemake("-n", targets[0])
     assert re.search(r"reason: Params have changed .* before: 'code \w+' now: 'code \w+'", said)
-    bias_weight(run)
+    run.config["pruning"] = {"bias_weight": 2.0}
     said = run.snakemake("-n", f"{CONFIG['results']}/{evaluated('debias-sparsegpt/2of4/ss')}")
     assert "before: '--bias-weight 1.0' now: '--bias-weight 2.0'" in said

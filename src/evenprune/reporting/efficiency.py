@@ -81,17 +81,16 @@ def paired_cell(run: Run, group: Group, field: Field) -> Cell:
 def serving_stack(run: Run, group: Group) -> dict[str, str]:
     """Return how a grid point was measured: backend and device, kernel, source of the energy.
 
-    Seeds measured in different ways are all named. Empty where there are no files, as of printed
-    numbers.
+    Seeds measured in different ways are all named.
     """
     stacks = []
     for point in group.checkpoints():
-        if path := run.sheet.files[point]["serving"]:
-            content = read_part(path, point)
-            with expected_form("the backend and the energy source", path, "measure it again"):
-                backend, device = content["backend"], content["spec"]["device"]
-                name = f"{backend['name']} {backend['version']} on {device}"
-                stacks.append((name, backend["kernel"], content["energy"]["source"]))
+        path = str(run.sheet.files[point]["serving"])
+        content = read_part(path, point)
+        with expected_form("the backend and the energy source", path, "measure it again"):
+            backend, device = content["backend"], content["spec"]["device"]
+            name = f"{backend['name']} {backend['version']} on {device}"
+            stacks.append((name, backend["kernel"], content["energy"]["source"]))
     said = ["; ".join(dict.fromkeys(values)) for values in zip(*stacks)]
     return dict(zip(("backend", "kernel", "energy"), said))
 
@@ -129,8 +128,7 @@ def build(run: Run, slug: str) -> Table:
     """
     sheet, shown = run.sheet, served(run, slug)
     stacks = {group: serving_stack(run, group) for group in shown}
-    known = [stack for stack in stacks.values() if stack]
-    assumed = any(stack["energy"] != "measured" for stack in known)
+    assumed = any(stack["energy"] != "measured" for stack in stacks.values())
     fields = [
         fitted(run, shown, field)
         for field in fields_of(run, slug)
@@ -149,16 +147,16 @@ def build(run: Run, slug: str) -> Table:
             rule: Rule = "full" if rows and len(rows) == start else ""
             row = checkpoint_row(run, group, fields, (label,), rule, marks=False)
             cells = {field.column.key: paired_cell(run, group, field) for field in own}
-            cells |= ratio_cells(run, group) if known else {}
+            cells |= ratio_cells(run, group)
             rows.append(replace(row, cells={**row.cells, **cells}))
         pruned = [start + k for k, group in enumerate(mine) if not group.is_base]
         embolden(rows, [field for field in fields if field.quantity == DTO], pruned)
-        dense = {stacks[group].get("kernel", "dense") for group in mine if group.is_base}
+        dense = {stacks[group]["kernel"] for group in mine if group.is_base}
         for place in pruned:
-            faster = not known or rows[place].cells[VERDICT.key].display == "faster"
-            # On the dense model's kernel none is faster; that of printed numbers is another one.
-            if stacks[mine[place - start]].get("kernel") not in dense and faster:
+            faster = rows[place].cells[VERDICT.key].display == "faster"
+            # On the dense model's kernel none is faster.
+            if stacks[mine[place - start]]["kernel"] not in dense and faster:
                 rows[place] = emboldened(rows[place], [field.column.key for field in own])
-    columns = [*(field.column for field in fields), *([RATIO, VERDICT] if known else [])]
-    said = [*notes(run, fields, shown, rows), *serving_notes(sheet, known)]
+    columns = [*(field.column for field in fields), RATIO, VERDICT]
+    said = [*notes(run, fields, shown, rows), *serving_notes(sheet, [*stacks.values()])]
     return made(run, slug, rows, columns, said)
