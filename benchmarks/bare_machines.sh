@@ -26,8 +26,11 @@ localedef -i tr_TR -f UTF-8 "$work/locales/tr_TR.UTF-8" 2>/dev/null || echo "no 
 inside() {
     local folder=$1 locale=$2
     shift 2
+    local found=()
+    # Only there: with LOCPATH, the system's own C.UTF-8 is not found, which Python takes in place of C.
+    [ "$locale" != tr_TR.UTF-8 ] || found=(LOCPATH="$work/locales")
     (cd "$folder" && env -u PYTHONPATH -u VIRTUAL_ENV -u XDG_CACHE_HOME -u XDG_CONFIG_HOME HOME="$work/home" \
-        TMPDIR="$place/tmp" LOCPATH="$work/locales" LANG="$locale" LC_ALL="$locale" PATH="$bin" "${as[@]}" "$@" </dev/null)
+        TMPDIR="$place/tmp" "${found[@]}" LANG="$locale" LC_ALL="$locale" PATH="$bin" "${as[@]}" "$@" </dev/null)
 }
 
 failed=0
