@@ -29,8 +29,8 @@ inside() {
     local found=()
     # Only there: with LOCPATH, the system's own C.UTF-8 is not found, which Python takes in place of C.
     [ "$locale" != tr_TR.UTF-8 ] || found=(LOCPATH="$work/locales")
-    (cd "$folder" && env -u PYTHONPATH -u VIRTUAL_ENV -u XDG_CACHE_HOME -u XDG_CONFIG_HOME HOME="$work/home" \
-        TMPDIR="$place/tmp" "${found[@]}" LANG="$locale" LC_ALL="$locale" PATH="$bin" "${as[@]}" "$@" </dev/null)
+    (cd "$folder" && env -u LC_ALL -u LC_CTYPE -u PYTHONPATH -u VIRTUAL_ENV -u XDG_CACHE_HOME -u XDG_CONFIG_HOME HOME="$work/home" \
+        TMPDIR="$place/tmp" "${found[@]}" LANG="$locale" PATH="$bin" "${as[@]}" "$@" </dev/null)
 }
 
 failed=0

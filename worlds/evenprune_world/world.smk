@@ -53,9 +53,7 @@ rule world_model:
         " >{log} 2>&1"
 
 
-DENSE_POINTS = {
-    name: PATHS.evaluation(point) for name, point in PATHS.dense_points().items()
-}
+DENSE_POINTS = {name: PATHS.evaluation(point) for name, point in PATHS.dense_points().items()}
 
 
 rule report_world:
