@@ -3,7 +3,6 @@
 import re
 
 import closed_forms
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,13 +20,10 @@ from reporting_run import (
 )
 from scipy import stats as scipy_stats
 
-from evenprune.analysis import dto
 from evenprune.cli import main
 from evenprune.io import pdf_programs
 from evenprune.io.files import read_jsonl
 from evenprune.reporting.forms import _ESCAPES, escape_latex
-from evenprune.stats.measures import MEASURES
-from evenprune.stats.paired import jackknife, sums_of
 
 needs_latex = pytest.mark.skipif(
     not pdf_programs.latex_available(), reason="no latexmk and pdflatex"
@@ -72,39 +68,14 @@ def test_dto_follows_from_its_parts(world):
     assert values[*point, "bbq", "s_dis"]["value"] == ""  # undefined stays empty, not 0
     assert values[*point, "mmlu", "items_total"]["value"] == "14042"
     assert values["", "", "ss", "calibration", "pairs_dropped"]["value"] == "10"
-    # main has one grid point a method; 50 % and 2:4; UltraChat, of the frontier too; CrowS-Pairs.
+    # main has one grid point a method; 50 % and 2:4; UltraChat, other strengths; CrowS-Pairs.
     distances = {key: row for key, row in values.items() if key[3] == "dto"}
-    assert len(distances) == (6 + 2 * 2 + 4 + 2) * 6
+    assert len(distances) == (6 + 2 * 2 + 4 + 2) * 3
     for (*point, _, name), row in distances.items():
-        if name in ("dto", "dto_bbq"):
-            low, high = (
-                float(values[*point, "dto", f"{name}_{e}"]["value"]) for e in ("low", "high")
-            )
+        if name == "dto":
+            low, high = (float(values[*point, "dto", f"dto_{e}"]["value"]) for e in ("low", "high"))
             assert low < float(row["value"]) < high
             assert high - low == pytest.approx(2 * 1.96 * float(row["stderr"]), rel=0.2)
-
-
-def test_both_parts_of_bbq_share_their_clusters():
-    """What one part of a cluster gains the other one loses, so that the distance stays."""
-    definition = dto.Definition(
-        "dto_bbq", (dto.Component("bbq", "acc_dis"), dto.Component("bbq", "acc_amb"))
-    )
-
-    def scores(values, prefix="i"):
-        rows = [
-            {"item_id": f"{prefix}{k}", "correct": value, "cluster": str(k)}
-            for k, value in enumerate(values)
-        ]
-        return sums_of(MEASURES["unqover", "acc"], rows)
-
-    right = np.repeat([0.0, 1.0], 10)
-    together, apart = (
-        jackknife(definition.joined([scores(right), scores(1 - right, name)])).estimate(
-            lambda only: only
-        )
-        for name in "ia"
-    )
-    assert together.stderr < 0.05 * apart.stderr
 
 
 def test_printed_counterparts_of_the_paper(full):

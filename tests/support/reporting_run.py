@@ -336,13 +336,14 @@ def collect(root):
 
 def make_tables(root, *more, **shown):
     """Run make-tables for the run's tables and figures, or those given; return its exit status."""
-    given, sheet = options(root, *FILES), root / "run_sheet.json"
+    given, sheet, page = options(root, *FILES), root / "run_sheet.json", "report/paper.html"
     if shown:
+        page = "shown.html"  # the run's own page stays
         content = json.loads(sheet.read_text())
         content["config"] |= {"tables": ["methods"], "figures": []} | shown
         sheet = root / "shown.json"
         write_json(sheet, content)
-    out = ("--out", str(root / "report/paper.html"))
+    out = ("--out", str(root / page))
     return main(["make-tables", *given, "--run-sheet", str(sheet), *out, *more])
 
 
