@@ -107,7 +107,7 @@ def test_a_guard_model_judges_the_checkpoints_of_its_experiment(finished):
         assert found["spec"]["judge_forms"] == ["pr", "paper"]
     rows = pd.read_csv(results / "tables/safety_details.csv")
     assert list(rows.method) == ["dense", "sparsegpt"]
-    assert set(rows.judge) == {"harmbench: Guard"}
+    assert "HarmBench: Guard" in (results / "tables/safety_details.md").read_text()
 
 
 def test_every_step_says_one_line(ran):
