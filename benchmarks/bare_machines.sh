@@ -13,11 +13,11 @@ work=$(mktemp -d)
 chmod 755 "$work"
 [ -n "${KEEP:-}" ] || trap 'rm -rf "$work"' EXIT
 place="$work/Prüf stand"
-mkdir -p "$place/tmp" "$work/home" "$work/locales"
+mkdir -p "$place" "$work/tmp" "$work/home" "$work/locales"
 as=()
 if [ "$(id -u)" = 0 ]; then
     as=("$(command -v setpriv)" --reuid=65534 --regid=65534 --clear-groups)
-    chown 65534:65534 "$place" "$place/tmp"
+    chown 65534:65534 "$place" "$work/tmp"
 fi
 chmod 555 "$work/home"
 localedef -i tr_TR -f UTF-8 "$work/locales/tr_TR.UTF-8" 2>/dev/null || echo "no Turkish locale: localedef has no tr_TR here"
@@ -30,7 +30,7 @@ inside() {
     # Only there: with LOCPATH, the system's own C.UTF-8 is not found, which Python takes in place of C.
     [ "$locale" != tr_TR.UTF-8 ] || found=(LOCPATH="$work/locales")
     (cd "$folder" && env -u LC_ALL -u LC_CTYPE -u PYTHONPATH -u VIRTUAL_ENV -u XDG_CACHE_HOME -u XDG_CONFIG_HOME HOME="$work/home" \
-        TMPDIR="$place/tmp" "${found[@]}" LANG="$locale" PATH="$bin" "${as[@]}" "$@" </dev/null)
+        TMPDIR="$work/tmp" "${found[@]}" LANG="$locale" PATH="$bin" "${as[@]}" "$@" </dev/null)
 }
 
 failed=0
