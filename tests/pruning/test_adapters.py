@@ -113,6 +113,20 @@ def test_a_model_that_takes_no_trees_says_so_and_scores_the_same(tmp_path, capsy
     torch.testing.assert_close(tuning.leads(contexts), plain.leads(contexts), rtol=1e-3, atol=1e-4)
 
 
+def test_no_row_is_longer_than_what_was_tried(tmp_path, monkeypatch):
+    base, pairs = made(tmp_path / "model", count=6)
+    contexts = contexts_of(pairs)
+    tuning = Tuning(base, contexts, TEXTS, Options("debias-lora", "2of4"))
+    whole, filled, lengths = tuning.leads(contexts), tuning._filled, []
+    monkeypatch.setattr(module, "PASS", 8)
+    monkeypatch.setattr(
+        tuning, "_filled", lambda rows: lengths.append(max(map(len, rows))) or filled(rows)
+    )
+    torch.testing.assert_close(tuning.leads(contexts), whole, rtol=1e-3, atol=1e-4)
+    assert len(lengths) > 1
+    assert max(lengths) <= 8 + max(map(module._tokens, contexts))
+
+
 @pytest.mark.parametrize("trees", [True, False])
 def test_the_gradient_is_that_of_single_sentences_in_float64(trees, tmp_path):
     base, pairs = made(tmp_path / "model", count=6)

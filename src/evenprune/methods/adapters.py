@@ -331,8 +331,10 @@ class Tuning:
 
     def leads(self, contexts: Sequence[Context]) -> Tensor:
         """Return r⁰ (c, 2) of contexts: their ``lead`` in the base model."""
+        scored = []
         with self.adapters.scaled(0.0):
-            scored = self._scored([one.own for one in contexts])
+            for part in _passes(contexts, _own_tokens):
+                scored += self._scored([one.own for one in part])
         return torch.stack([_lead(own) for own in scored])
 
     def terms(
@@ -474,22 +476,26 @@ def _lead(own: Tensor) -> Tensor:
     return own[:2] - own[2] if len(own) > 2 else torch.zeros_like(own)
 
 
-def _passes(contexts: Sequence[Context]) -> list[list[Context]]:
+def _own_tokens(context: Context) -> int:
+    """Return how many tokens the sentences about a context's own group take."""
+    return len(merged(context.own).tokens)
+
+
+def _tokens(context: Context) -> int:
+    """Return how many tokens a context takes at most, with one other group."""
+    return _own_tokens(context) + max(len(merged(pair).tokens) for pair in context.pairs[1:])
+
+
+def _passes(
+    contexts: Sequence[Context], size: Callable[[Context], int] = _tokens
+) -> list[list[Context]]:
     """Return contexts in as few passes of alike many tokens as ``PASS`` asks for."""
-    tokens = [_tokens(one) for one in contexts]
+    tokens = [size(one) for one in contexts]
     count = math.ceil(sum(tokens) / PASS)
     found: list[list[Context]] = [[] for _ in range(count)]
     for one, until in zip(contexts, accumulate(tokens), strict=True):
         found[(until - 1) * count // sum(tokens)].append(one)
     return [some for some in found if some]
-
-
-def _tokens(context: Context) -> int:
-    """Return how many tokens a context takes at most, with one other group."""
-    return sum(
-        max(len(merged(rows).tokens) for rows in some)
-        for some in ([context.own], context.pairs[1:])
-    )
 
 
 def adapt(
