@@ -254,6 +254,15 @@ def test_sides_of_two_kinds_are_refused(tmp_path, capsys):
         assert message in errors
 
 
+def test_a_cut_file_is_refused(tmp_path, capsys):
+    dense, pruned = both(tmp_path)
+    file = pruned / f"samples_hellaswag_{DATE}.jsonl"
+    file.write_text(file.read_text()[:-50])
+    status, *_, errors = compared(capsys, tmp_path, dense, pruned)
+    assert status == 2
+    assert "line 60 does not parse" in errors
+
+
 YAML = """
 task: TASK
 dataset_path: json
