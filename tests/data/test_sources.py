@@ -17,7 +17,9 @@ from evenprune.data.hub import PARQUET_REF, dataset_parts, package_parts
 from evenprune.data.hub_models import hub_model
 from evenprune.data.prefetch import prefetch
 from evenprune.data.readers.texts import read_tinystories
+from evenprune.io.checksums import sealed, source_folder
 from evenprune.io.errors import UserError
+from evenprune.io.files import write_json
 from evenprune.io.yamlfile import read_yaml
 
 TOKEN = "hf_NotToBeSeenAnywhere"
@@ -82,23 +84,6 @@ def fetch_model(lock):
     return sources.resolve_source("models", "m", {"hub": "org/model"}, mirror=None, lock_path=lock)
 
 
-def test_prefetch_pins_commit_and_checksums_then_works_offline(server, lock, monkeypatch):
-    commit = server.repository("model", "org/model").refs["main"]
-    pinned = get_model(lock)["org/model"]
-    assert pinned["revision"] == commit
-    # safetensors, configuration and tokenizer; no pickle, no code, no second copy
-    assert sorted(pinned["files"]) == ["config.json", "model.safetensors", "tokenizer.json"]
-    sha256 = hashlib.sha256(safetensors()).hexdigest()
-    assert pinned["files"]["model.safetensors"] == {"sha256": sha256, "bytes": len(safetensors())}
-    go_offline(monkeypatch)
-    before = len(server.requests)
-    record = fetch_model(lock)
-    assert len(server.requests) == before
-    assert (record["origin"], record["revision"]) == ("hub", commit)
-    assert record["files"] == pinned["files"]
-    assert (Path(record["folder"]) / "model.safetensors").read_bytes() == safetensors()
-
-
 def test_a_repository_that_moved_stays_at_the_pinned_commit(server, lock):
     old = get_model(lock)["org/model"]["revision"]
     changed = {**MODEL, "model.safetensors": safetensors(b"\1" * 8)}
@@ -120,27 +105,15 @@ def test_a_gated_repository_is_one_sentence_without_the_token(server, lock, caps
     assert not lock.exists()
 
 
-def stored_stories(lock, tmp_path, name="tinystories", entry=STORIES):
-    options = {"mirror": None, "lock_path": lock}
-    prefetch([("data", name, entry)], **options)
-    return sources.resolve_source("data", name, entry, cache=tmp_path / "converted", **options)
-
-
-def test_data_set_is_pinned_converted_and_read(server, lock, tmp_path, monkeypatch):
-    record = stored_stories(lock, tmp_path)
-    commit = server.repository("dataset", "org/stories").refs["main"]
-    assert record["revision"] == f"org/stories@{commit}"
-    assert {item.text for item in read_tinystories(record["folder"])} == {"one", "two"}
-    go_offline(monkeypatch)
-    assert stored_stories(lock, tmp_path) == record
-
-
 def test_data_set_in_another_form_is_taken_from_the_parquet_copy(server, lock, tmp_path):
     repository = server.repository("dataset", "org/stories")
     repository.refs.clear()
     repository.push({"stories.py": b"a loading script"})
     commit = repository.push({"default/0.jsonl": stories("one", "two")}, ref=PARQUET_REF)
-    assert commit in stored_stories(lock, tmp_path)["revision"]
+    entry = ("data", "tinystories", STORIES)
+    prefetch([entry], mirror=None, lock_path=lock)
+    record = sources.resolve_source(*entry, mirror=None, lock_path=lock, cache=tmp_path / "made")
+    assert commit in record["revision"]
     assert list(json.loads(lock.read_text())) == [f"org/stories@{PARQUET_REF}"]
 
 
@@ -195,6 +168,21 @@ def test_the_mirror_is_tried_first_and_a_changed_file_is_noticed(tmp_path, lock)
     assert record["origin"] == "world"
 
 
+def test_the_record_of_one_file_stands_for_it_alone(tmp_path):
+    file, where = tmp_path / "pairs.csv", tmp_path / "r.json"
+    file.write_text("stereotype,anti_stereotype\na,b\n")
+    entry = ("data", "x", {"path": str(file)})
+    record = sources.resolve_source(*entry, mirror=None, lock_path="no")
+    assert sources.within_mirror(record, [str(tmp_path)], "mirror.json", where) == record
+    write_json(where, sealed(record))
+    assert source_folder(where) == file  # whatever else lies beside it
+    mark = sources.fingerprint(*entry, None, "no")
+    file.write_text("stereotype,anti_stereotype\na,c\n")
+    assert sources.fingerprint(*entry, None, "no") != mark
+    with pytest.raises(UserError, match="has changed since"):
+        source_folder(where)
+
+
 def test_every_hub_entry_of_the_catalogue_has_a_converter_for_its_parts(repo):
     entries = read_yaml(repo / "config/catalogue.yaml")["datasets"]
     for name, entry in entries.items():
@@ -231,13 +219,22 @@ def test_commands_prefetch_fetch_and_refuse(tmp_path, server, monkeypatch, capsy
 
     def fetch(kind, name, entry, *more):
         words = ["--kind", kind, "--name", name, "--entry", json.dumps(entry), *more]
-        return main(["fetch-source", *words, "--lock", lock, "--out", str(out)])
+        status = main(["fetch-source", *words, "--lock", lock, "--out", str(out)])
+        return status or json.loads(out.read_text())
 
-    assert fetch("models", "m", {"hub": "org/model"}) == 0
-    first = out.read_bytes()
-    assert fetch("models", "m", {"hub": "org/model"}) == 0
-    assert out.read_bytes() == first
-    assert fetch("data", "tinystories", STORIES, "--cache", str(tmp_path / "converted")) == 0
+    commits = {name: one.refs["main"] for (_, name), one in server.repositories.items()}
+    record = fetch("models", "m", {"hub": "org/model"})
+    assert (record["origin"], record["revision"]) == ("hub", commits["org/model"])
+    # safetensors, configuration and tokenizer; no pickle, no code, no second copy
+    assert sorted(record["files"]) == ["config.json", "model.safetensors", "tokenizer.json"]
+    sha256 = hashlib.sha256(safetensors()).hexdigest()
+    assert record["files"]["model.safetensors"] == {"sha256": sha256, "bytes": len(safetensors())}
+    assert record["files"] == json.loads(Path(lock).read_text())["org/model"]["files"]
+    assert (Path(record["folder"]) / "model.safetensors").read_bytes() == safetensors()
+    assert fetch("models", "m", {"hub": "org/model"}) == record
+    record = fetch("data", "tinystories", STORIES, "--cache", str(tmp_path / "converted"))
+    assert record["revision"] == f"org/stories@{commits['org/stories']}"
+    assert {item.text for item in read_tinystories(record["folder"])} == {"one", "two"}
     shutil.rmtree(tmp_path / "cache")
     out.unlink()
     assert fetch("models", "m", {"hub": "org/model"}) == 2

