@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -38,6 +39,39 @@ def shared() -> Path:
         pytest.skip(
             f"no mirror of the real data sets at {folder} (set EVENPRUNE_MIRROR to use one)"
         )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def prunable(tmp_path_factory) -> Path:
+    """A random Llama of three blocks in one file, its head untied."""
+    from pruning_models import save_model
+
+    return save_model(tmp_path_factory.mktemp("prunable"), "llama2", num_hidden_layers=3)
+
+
+@pytest.fixture
+def base(prunable, tmp_path) -> Path:
+    """A copy of it that a test may damage."""
+    return Path(shutil.copytree(prunable, tmp_path / "base"))
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory) -> Path:
+    from pruning_models import random_pairs, write_rows
+
+    return write_rows(tmp_path_factory.mktemp("pairs") / "pairs.jsonl", random_pairs(12))
+
+
+@pytest.fixture(scope="session")
+def checkpoint(prunable, pairs, tmp_path_factory) -> Path:
+    """The random Llama pruned by debias-sparsegpt, 2:4, in four files."""
+    from pruning_models import prune_command
+
+    from evenprune.cli import main
+
+    folder = tmp_path_factory.mktemp("checkpoint") / "out"
+    assert main(prune_command(prunable, folder, pairs)) == 0
     return folder
 
 

@@ -5,14 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import argcomplete
 import pytest
-from evaluation_fixtures import save_model
-from pruning_models import random_pairs, write_rows
+from both import refused
+from evaluation_fixtures import checkpoint_command, save_model
+from pruning_models import prune_command, random_pairs, write_rows
 
-from evenprune import cli
 from evenprune.cli import main, parsers
 from evenprune.io.errors import UserError
 
@@ -26,19 +25,6 @@ def ground(tmp_path_factory):
     return root
 
 
-def words(root: Path, command: str) -> list[str]:
-    """Return the arguments of a command."""
-    given = {
-        "evaluate-checkpoint": ["--device=cpu"],
-        "prune": [f"--pairs={root}/pairs.jsonl", "--method=debias-sparsegpt", "--regime=2of4",
-                  "--device=cpu", "--alignment=suffix"],
-    }  # fmt: skip
-    return [command, f"--model={root}/model", f"--out={root}/out", *given[command]]
-
-
-# Arguments, signals, streams
-
-
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
@@ -48,21 +34,16 @@ def words(root: Path, command: str) -> list[str]:
     ],
 )
 def test_json_and_text_in_arguments(argument, message, ground, capsys):
-    assert cli.main([*words(ground, "evaluate-checkpoint"), f"--benchmarks={argument}"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
-    assert message in error
+    argv = checkpoint_command(ground / "model", ground / "out", argument)
+    refused(capsys, argv, message)
     assert not (ground / "out").exists()
 
 
 def test_a_path_of_the_user_that_cannot_be_used_is_one_sentence(ground, tmp_path, capsys):
     long = tmp_path / ("x" * 300)
-    assert cli.main(["prune", f"--model={ground}/model", f"--pairs={long}", "--out=x",
-                     "--method=sparsegpt", "--regime=2of4"]) == 2  # fmt: skip
-    assert "file name too long" in capsys.readouterr().err
-    assert cli.main(["check", f"--model={long}", f"--base={long}", f"--out={tmp_path}/a"]) == 2
-    assert "file name too long" in capsys.readouterr().err
+    refused(capsys, prune_command(ground / "model", "x", long), "file name too long")
+    argv = ["check", f"--model={long}", f"--base={long}", f"--out={tmp_path}/a"]
+    refused(capsys, argv, "file name too long")
 
 
 # A process of its own, in which the line takes the place of a command.
@@ -76,6 +57,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 step.run = lambda args: {line}
 sys.exit(cli.entry(['shipped-world-model', '--world=a', '--out=b'], COMMANDS))
 """
+MUCH = "print('x' * 200000)"
+FULL = b"error: could not write the output: No space left on device\n"
 KILLED = "(os.kill(os.getpid(), signal.SIGINT), signal.pause())"
 
 
@@ -84,11 +67,8 @@ KILLED = "(os.kill(os.getpid(), signal.SIGINT), signal.pause())"
     [
         (KILLED, "", 130, b"", b"interrupted; run the same command again to resume\n"),
         ("print('0.5 ± 0.1 →')", "", 0, b"0.5 \\xb1 0.1 \\u2192\n", b""),
-        (
-            *("print('x' * 200000)", "> /dev/full", 2, b""),
-            b"error: could not write the output: No space left on device\n",
-        ),
-        ("print('x' * 200000)", "| true", 141, b"", b""),
+        (MUCH, "> /dev/full", 2, b"", FULL),
+        (MUCH, "| true", 141, b"", b""),
     ],
     ids=["ctrl_c", "ascii", "full", "closed_pipe"],
 )
@@ -113,9 +93,8 @@ def test_threads_that_are_no_number(value, monkeypatch):
 
 @pytest.mark.parametrize("value", ["1e38", "nan"])
 def test_a_bias_weight_beyond_float32_is_named(value, ground, capsys):
-    assert cli.main([*words(ground, "prune"), f"--bias-weight={value}"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: --bias-weight: got")
+    argv = prune_command(ground / "model", ground / "out", ground / "pairs.jsonl")
+    refused(capsys, [*argv, f"--bias-weight={value}"], "error: --bias-weight: got")
     assert not (ground / "out").exists()
 
 
@@ -172,6 +151,5 @@ def test_a_regime_is_taken_as_people_write_it(said, regime):
 
 
 def test_an_option_that_does_nothing_is_refused(capsys, tmp_path):
-    words = ["prune", "--model", str(tmp_path), "--method", "sparsegpt", "--regime", "2of4"]
-    assert main([*words, "--bias-weight", "3", "--out", str(tmp_path / "o")]) == 2
-    assert "--bias-weight does nothing in the method sparsegpt" in capsys.readouterr().err
+    argv = prune_command(tmp_path, tmp_path / "o", method="sparsegpt", bias_weight=3)
+    refused(capsys, argv, "--bias-weight does nothing in the method sparsegpt")

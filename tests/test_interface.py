@@ -101,13 +101,9 @@ def test_results_are_kept_and_compared(here):
     assert str(other).startswith("unqover: acc ")
 
 
-def test_a_folder_is_looked_at_without_its_base(here):
+def test_a_folder_without_its_base_and_names_that_nobody_knows(here):
     report = evenprune.check("dense")
-    assert (report["states"], report["zeros"]) == ({}, 0)
-    assert report["base_sha256"] is None
-
-
-def test_names_that_nobody_knows(here):
+    assert (report["states"], report["zeros"], report["base_sha256"]) == ({}, 0, None)
     with pytest.raises(TypeError, match="unexpected keyword argument 'limits'"):
         evenprune.compare("dense", "dense", limits=3)
     with pytest.raises(TypeError, match="unexpected keyword argument 'limits'"):

@@ -117,19 +117,15 @@ def test_the_site_is_built_strictly_and_asks_no_other_host(repo, tmp_path):
     if not mkdocs:
         pytest.skip("no mkdocs (run `make site`, or set EVENPRUNE_MKDOCS)")
     site = tmp_path / "site"
+    words, quiet = [mkdocs, "build", "--strict", "--site-dir", site], {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(
-        [mkdocs, "build", "--strict", "--site-dir", str(site)],
-        cwd=repo,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        text=True,
-        capture_output=True,
+        words, cwd=repo, env={**os.environ, **quiet}, text=True, capture_output=True
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert not list(site.rglob("*.py"))
+    names = {"index.html", "faq.html", "reference/configuration.html", "contributing.html"}
     made = {str(page.relative_to(site)): page.read_text() for page in site.rglob("*.html")}
-    assert {"index.html", "faq.html", "reference/configuration.html", "contributing.html"} <= set(
-        made
-    )
+    assert names <= {*made}
     for name, text in made.items():
         page = References()
         page.feed(text)

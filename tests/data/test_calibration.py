@@ -1,6 +1,7 @@
 """Alignment of pairs, choice of texts, and the files that build-calibration writes."""
 
 import itertools
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -178,71 +179,80 @@ def world(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture
-def build(world, tokenizer_folder, capsys):
-    """Run the command in this process; return what it said."""
+@dataclass
+class Built:
+    """What the command wrote, and what it said."""
 
-    def run(out, *flags, ok=True, source="stereoset"):
+    folder: Path
+    said: str
+
+    def __post_init__(self):
+        self.manifest = read_json(self.folder / "manifest.json")
+        self.pairs = read_pairs(self.folder / "pairs.jsonl")
+        self.texts = read_jsonl(self.folder / "texts.jsonl")
+        self.spec = self.manifest["spec"]
+
+
+@pytest.fixture
+def build(world, tokenizer_folder, tmp_path, capsys):
+    """Run the command in this process; return what it made, or its words where it refused."""
+
+    def run(name, *flags, ok=True, source="stereoset", data=world):
         words = ["build-calibration", "--pairs", source.replace(" ", ","), "--pairs-data"]
-        words += [str(world / name) for name in source.split()]
-        words += ["--model", str(tokenizer_folder), "--out", str(out), *map(str, flags)]
-        status = main(words)
+        words += [data / one for one in source.split()]
+        words += ["--model", tokenizer_folder, "--out", tmp_path / name, *flags]
+        status = main(list(map(str, words)))
         said = capsys.readouterr().err
         assert status == (0 if ok else 2), said
-        return said
+        assert (tmp_path / name).exists() == ok
+        return Built(tmp_path / name, said) if ok else said
 
     return run
 
 
-def test_build_calibration_counts_and_repeats_byte_for_byte(build, world, tmp_path):
-    texts = ["--texts", "ultrachat", "--texts-data", world / "ultrachat"]
-    texts += ["--n-texts", 20, "--max-tokens", 12]
-    said = build(tmp_path / "ss" / "s0", *texts)
-    assert "4 of 6 pairs kept (equal-length), 2 dropped: gender 3/3, race 1/3" in said
-    assert "20 texts were asked for, the source has 10" in said
-    first = contents(tmp_path / "ss" / "s0")
+@pytest.fixture
+def texts(world):
+    return ["--texts", "ultrachat", "--texts-data", world / "ultrachat", "--max-tokens", 12]
+
+
+def test_build_calibration_counts_and_repeats_byte_for_byte(build, texts):
+    built = build("ss/s0", *texts, "--n-texts", 20)
+    assert "4 of 6 pairs kept (equal-length), 2 dropped: gender 3/3, race 1/3" in built.said
+    assert "20 texts were asked for, the source has 10" in built.said
+    first = contents(built.folder)
     assert list(first) == [MARK, "manifest.json", "pairs.jsonl", "texts.jsonl"]
-    build(tmp_path / "ss" / "s0", *texts)
-    assert contents(tmp_path / "ss" / "s0") == first
-    manifest = read_json(tmp_path / "ss" / "s0" / "manifest.json")
+    assert contents(build("ss/s0", *texts, "--n-texts", 20).folder) == first
+    manifest = built.manifest
     assert manifest["calibration"] == "ss"
     counts = {key: list(one.values()) for key, one in manifest["pairs"]["categories"].items()}
     assert counts == {"gender": [0, 3, 3], "race": [2, 1, 3]}  # dropped, kept, total
     assert (manifest["pairs"]["kept"], manifest["pairs"]["dropped"]) == (4, 2)
     assert manifest["tokens"]["pairs"] == 4 * 2 * 3  # two letters and the begin token
     assert manifest["texts"]["kept"] == 10
-    rows = read_jsonl(tmp_path / "ss/s0/texts.jsonl")
-    assert max(len(row["text"]) for row in rows) == 11
-    assert manifest["tokens"]["texts"] == sum(len(row["text"]) + 1 for row in rows)
+    assert max(len(row["text"]) for row in built.texts) == 11
+    assert manifest["tokens"]["texts"] == sum(len(row["text"]) + 1 for row in built.texts)
     assert list(manifest["sources"]) == ["stereoset", "ultrachat"]
-    assert read_pairs(tmp_path / "ss/s0/pairs.jsonl")[0] == pair("p0", "aa", "bb", "gender")
+    assert built.pairs[0] == pair("p0", "aa", "bb", "gender")
 
 
-def test_build_calibration_cuts_sentences_before_it_aligns_them(build, tmp_path):
+def test_build_calibration_cuts_sentences_before_it_aligns_them(build):
     """So that pairs of other lengths become equal."""
-    build(tmp_path / "cut", "--pair-tokens", 2)  # a letter and the begin token
-    pairs = read_pairs(tmp_path / "cut/pairs.jsonl")
-    assert len(pairs) == 6
-    assert {len(row["stereotype"] + row["anti_stereotype"]) for row in pairs} == {2}
-    assert read_json(tmp_path / "cut/manifest.json")["spec"]["pair_tokens"] == 2
-    build(tmp_path / "whole")
-    assert "pair_tokens" not in read_json(tmp_path / "whole/manifest.json")["spec"]
-    said = build(tmp_path / "no", "--pair-tokens", 0, ok=False)
-    assert "--pair-tokens" in said
-    assert not (tmp_path / "no").exists()
+    built = build("cut", "--pair-tokens", 2)  # a letter and the begin token
+    assert len(built.pairs) == 6
+    assert {len(row["stereotype"] + row["anti_stereotype"]) for row in built.pairs} == {2}
+    assert built.spec["pair_tokens"] == 2
+    assert "pair_tokens" not in build("whole").spec
+    assert "--pair-tokens" in build("no", "--pair-tokens", 0, ok=False)
 
 
-def test_build_calibration_counts_bos_as_it_is_asked_for(build, world, tmp_path):
+def test_build_calibration_counts_bos_as_it_is_asked_for(build, texts):
     """The tokenizer puts one: ``never`` leaves room for a letter more."""
-    texts = ["--texts", "ultrachat", "--texts-data", world / "ultrachat"]
-    texts += ["--n-texts", 10, "--max-tokens", 12]
-    build(tmp_path / "never", *texts, "--bos", "never")
-    manifest = read_json(tmp_path / "never/manifest.json")
-    rows = read_jsonl(tmp_path / "never/texts.jsonl")
-    assert max(len(row["text"]) for row in rows) == 12
-    assert manifest["tokens"]["texts"] == sum(len(row["text"]) for row in rows)
-    assert manifest["tokens"]["pairs"] == 4 * 2 * 2
-    assert manifest["spec"]["bos"] == "never"
+    built = build("never", *texts, "--n-texts", 10, "--bos", "never")
+    assert max(len(row["text"]) for row in built.texts) == 12
+    found = built.manifest["tokens"]
+    assert found["texts"] == sum(len(row["text"]) for row in built.texts)
+    assert found["pairs"] == 4 * 2 * 2
+    assert built.spec["bos"] == "never"
 
 
 @pytest.mark.parametrize("bos", ["auto", "always", "never"])
@@ -264,19 +274,15 @@ def test_build_calibration_from_records_and_by_category(build, world, tmp_path):
     record = tmp_path / "stereoset.json"
     files = checksums(world / "stereoset", source_files("data", world / "stereoset"))
     write_json(record, sealed({"folder": str(world / "stereoset"), "files": files}))
-    build(
-        *(tmp_path / "out", "--pairs-data", record, "--categories", "race"),
-        *("--alignment", "suffix", "--name", "ss.race"),
-    )
-    manifest = read_json(tmp_path / "out/manifest.json")
+    own = ("--alignment", "suffix", "--name", "ss.race", "--categories", "race")
+    built = build("out", "--pairs-data", record, *own)
     recorded = {name: one["sha256"] for name, one in files.items()}
-    assert manifest["sources"] == {"stereoset": recorded}
-    assert manifest["calibration"] == "ss.race"
-    assert manifest["pairs"]["kept"] == 3
-    assert (tmp_path / "out/texts.jsonl").read_bytes() == b""
-    said = build(tmp_path / "no", "--categories", "colour", ok=False)
+    assert built.manifest["sources"] == {"stereoset": recorded}
+    assert built.manifest["calibration"] == "ss.race"
+    assert len(built.pairs) == built.manifest["pairs"]["kept"] == 3
+    assert built.texts == []
+    said = build("no", "--categories", "colour", ok=False)
     assert "among gender, race, got 'colour'" in said
-    assert not (tmp_path / "no").exists()
 
 
 @pytest.mark.parametrize(
@@ -286,42 +292,36 @@ def test_build_calibration_from_records_and_by_category(build, world, tmp_path):
         ("random-delta", ["aa", "ab", "cc", "zz"]),  # other stereotypes
     ],
 )
-def test_build_calibration_control_exchanges_partners(build, tmp_path, control, partners):
-    build(tmp_path / "c", "--control", control)
-    rows = read_pairs(tmp_path / "c/pairs.jsonl")
-    original = dict(PAIRS)
-    assert sorted(row["stereotype"] for row in rows) == ["aa", "ab", "cc", "zz"]
-    assert sorted(row["anti_stereotype"] for row in rows) == partners
-    for row in rows:
-        assert row["anti_stereotype"] not in (original[row["stereotype"]], row["stereotype"])
-    assert read_json(tmp_path / "c/manifest.json")["spec"]["control"] == control
-    build(tmp_path / "d", "--control", control, "--alignment", "suffix")
-    manifest = read_json(tmp_path / "d/manifest.json")
-    assert manifest["pairs"]["without_partner"] == 2  # alone with their length
-    assert manifest["pairs"]["dropped"] == 2
+def test_build_calibration_control_exchanges_partners(build, control, partners):
+    built = build("c", "--control", control)
+    assert sorted(row["stereotype"] for row in built.pairs) == ["aa", "ab", "cc", "zz"]
+    assert sorted(row["anti_stereotype"] for row in built.pairs) == partners
+    for row in built.pairs:
+        assert row["anti_stereotype"] not in (dict(PAIRS)[row["stereotype"]], row["stereotype"])
+    assert built.spec["control"] == control
+    found = build("d", "--control", control, "--alignment", "suffix").manifest["pairs"]
+    assert (found["without_partner"], found["dropped"]) == (2, 2)  # alone with their length
 
 
-def test_several_sources_are_each_of_them_in_turn(build, tmp_path):
+def test_several_sources_are_each_of_them_in_turn(build):
     names = ["stereoset", "question_pairs"]
     flags = ("--control", "shuffled-pairs", "--seed", 3)
-    said = build(tmp_path / "both", *flags, source=" ".join(names))
-    assert "question_pairs gender 2/3" in said
-    manifest = read_json(tmp_path / "both/manifest.json")
-    rows, kept = [], {}
-    for name in names:
-        build(tmp_path / name, *flags, source=name)
-        found = read_pairs(tmp_path / name / "pairs.jsonl")
-        rows += [{**row, "id": f"{name}:{row['id']}"} for row in found]
-        kept[name] = read_json(tmp_path / name / "manifest.json")
-    assert read_pairs(tmp_path / "both/pairs.jsonl") == rows
-    assert manifest["spec"]["pairs"] == names
-    assert manifest["pairs"].pop("sources") == {name: one["pairs"] for name, one in kept.items()}
+    both = build("both", *flags, source=" ".join(names))
+    assert "question_pairs gender 2/3" in both.said
+    single = {name: build(name, *flags, source=name) for name in names}
+    assert both.pairs == [
+        {**row, "id": f"{name}:{row['id']}"} for name, one in single.items() for row in one.pairs
+    ]
+    assert both.spec["pairs"] == names
+    kept = {name: one.manifest for name, one in single.items()}
+    pairs = both.manifest["pairs"]
+    assert pairs["sources"] == {name: one["pairs"] for name, one in kept.items()}
     for key in ("total", "kept", "dropped", "without_partner"):
-        assert manifest["pairs"][key] == sum(one["pairs"][key] for one in kept.values())
-    assert manifest["pairs"]["categories"]["gender"]["total"] == 3 + 3
-    assert manifest["pairs"]["categories"]["race"]["total"] == 3
-    assert manifest["tokens"]["pairs"] == sum(one["tokens"]["pairs"] for one in kept.values())
-    assert manifest["sources"] == {name: one["sources"][name] for name, one in kept.items()}
+        assert pairs[key] == sum(one["pairs"][key] for one in kept.values())
+    assert [pairs["categories"][name]["total"] for name in ("gender", "race")] == [3 + 3, 3]
+    tokens = sum(one["tokens"]["pairs"] for one in kept.values())
+    assert both.manifest["tokens"]["pairs"] == tokens
+    assert both.manifest["sources"] == {name: one["sources"][name] for name, one in kept.items()}
 
 
 # Counterfactuals: the sentences of a pair about other groups
@@ -361,44 +361,29 @@ def test_counterfactuals_are_drawn_by_id_from_the_same_bias_type():
         assert one["counterfactuals"] != own or not own
 
 
-def test_build_calibration_writes_them_and_a_control_gives_others(
-    tmp_path, tokenizer_folder, capsys
-):
-    (tmp_path / "stereoset").mkdir()
+def test_build_calibration_writes_them_and_a_control_gives_others(build, tmp_path):
     rows = [
         cluster(f"p{number}", "race", [f"{target} {word}" for word in "xyz"], target)
         for number, target in enumerate("abcd")
     ]
+    (tmp_path / "stereoset").mkdir()
     write_jsonl(tmp_path / "stereoset/intrasentence.jsonl", rows)
-
-    def build(name, *flags, source="stereoset"):
-        words = ["build-calibration", "--pairs", source, "--pairs-data"]
-        words += [str(tmp_path / "stereoset"), "--model", str(tokenizer_folder)]
-        return main([*words, "--out", str(tmp_path / name), *flags])
-
-    assert build("own", "--counterfactuals", "2") == 0
-    own = read_pairs(tmp_path / "own/pairs.jsonl")
-    for pair in own:
+    built = build("own", "--counterfactuals", 2, data=tmp_path)
+    for pair in built.pairs:
         groups = [[side.split() for side in both] for both in pair["counterfactuals"]]
         assert [[word for _, word in both] for both in groups] == [["x", "y"]] * 2
         assert pair["target"] not in {group for both in groups for group, _ in both}
         assert pair["unrelated"] == f"{pair['target']} z"
-    assert read_json(tmp_path / "own/manifest.json")["spec"]["counterfactuals"] == 2
-    assert build("none") == 0
-    assert "counterfactuals" not in read_json(tmp_path / "none/manifest.json")["spec"]
-    assert set(read_pairs(tmp_path / "none/pairs.jsonl")[0]) == {
-        *("id", "category", "stereotype", "anti_stereotype")
-    }
-    assert build("other", "--counterfactuals", "2", "--control", "shuffled-pairs") == 0
-    for pair, before in zip(read_pairs(tmp_path / "other/pairs.jsonl"), own, strict=True):
-        assert pair["counterfactuals"] in [one["counterfactuals"] for one in own]
+    assert built.spec["counterfactuals"] == 2
+    plain = build("none", data=tmp_path)
+    assert "counterfactuals" not in plain.spec
+    assert set(plain.pairs[0]) == {"id", "category", "stereotype", "anti_stereotype"}
+    mixed = build("mixed", "--counterfactuals", 2, "--control", "shuffled-pairs", data=tmp_path)
+    for pair, before in zip(mixed.pairs, built.pairs, strict=True):
+        assert pair["counterfactuals"] in [one["counterfactuals"] for one in built.pairs]
         assert pair["counterfactuals"] != before["counterfactuals"]
         assert pair["unrelated"] == before["unrelated"]
-    assert build("cut", "--counterfactuals", "2", "--pair-tokens", "3") == 0
-    for pair in read_pairs(tmp_path / "cut/pairs.jsonl"):
+    for pair in build("cut", "--counterfactuals", 2, "--pair-tokens", 3, data=tmp_path).pairs:
         assert pair["unrelated"] == pair["stereotype"] != f"{pair['target']} x"
-    (tmp_path / "stereoset/crows_pairs_anonymized.csv").write_text(
-        ",sent_more,sent_less,stereo_antistereo,bias_type\n0,more,less,antistereo,age\n"
-    )
-    assert build("refused", "--counterfactuals", "2", source="crows_pairs") == 2
-    assert "only stereoset names the group" in capsys.readouterr().err
+    said = build("refused", "--counterfactuals", 2, source="crows_pairs", ok=False)
+    assert "only stereoset names the group" in said

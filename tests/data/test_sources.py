@@ -52,6 +52,23 @@ def stories(*texts: str) -> bytes:
     return "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
 
 
+def write_config(folder, lock, methods, stereoset):
+    """Write a configuration of a model and a data set that are on the hub."""
+    catalogue = {
+        "models": {"m": {"hub": "org/model", "label": "M"}},
+        "datasets": {"tinystories": STORIES, "stereoset": stereoset},
+        "calibrations": {"ss": {"pairs": "stereoset"}},
+    }
+    grid = {"models": ["m"], "methods": methods, "regimes": ["2of4"], "calibrations": ["ss"]}
+    config = {
+        "source": "external", "lock": lock, "results": "../results", "tables": ["main"],
+        "benchmarks": {"t": {"task": "perplexity", "dataset": "tinystories"}},
+        "experiments": {"e": grid},
+    }  # fmt: skip
+    write_json(folder / "config.yaml", config)
+    write_json(folder / "catalogue.yaml", catalogue)
+
+
 @pytest.fixture
 def server(monkeypatch, tmp_path):
     go_offline(monkeypatch, False)
@@ -197,21 +214,10 @@ def test_every_hub_entry_of_the_catalogue_has_a_converter_for_its_parts(repo):
 
 def test_commands_prefetch_fetch_and_refuse(tmp_path, server, monkeypatch, capsys):
     """The whole path through the command line against the local hub, then without it."""
-    catalogue, config = tmp_path / "catalogue.yaml", tmp_path / "config.yaml"
-    given = {
-        "models": {"m": {"hub": "org/model", "label": "M"}},
-        "datasets": {"tinystories": STORIES, "stereoset": {}},
-        "calibrations": {"ss": {"pairs": "stereoset"}},
-    }
-    catalogue.write_text(json.dumps(given))
-    grid = {"models": ["m"], "methods": ["dense"], "regimes": ["2of4"], "calibrations": ["ss"]}
     lock = str(tmp_path / "lock.json")
-    given = {
-        "source": "external", "lock": lock, "tables": ["main"], "experiments": {"e": grid},
-        "benchmarks": {"t": {"task": "perplexity", "dataset": "tinystories"}},
-    }  # fmt: skip
-    config.write_text(json.dumps(given))
-    assert main(["prefetch", "--configfile", str(config), "--catalogue", str(catalogue)]) == 0
+    write_config(tmp_path, lock, ["dense"], {})
+    files = ["--configfile", tmp_path / "config.yaml", "--catalogue", tmp_path / "catalogue.yaml"]
+    assert main(["prefetch", *map(str, files)]) == 0
     assert "[2/2] models/m: org/model at" in capsys.readouterr().err
     server.close()
     go_offline(monkeypatch)

@@ -1,9 +1,9 @@
 """The page of the invented world, from made-up evaluations whose slope is known."""
 
 import pytest
+from both import main, refused
 
 from evenprune.io.files import write_json, write_jsonl
-from evenprune_world.__main__ import main
 
 ODDS = (-2.0, -1.0, 0.5, 1.0, 2.5)
 
@@ -37,32 +37,28 @@ def folder(tmp_path):
     return tmp_path
 
 
-def run(folder, out="out", *more):
-    words = ["--world", folder / "world", "--model", "mine", folder / "evals", *more]
-    return main(["report-world", *map(str, words), "--out", str(folder / out)])
+def words(folder, out="out"):
+    given = ["--world", folder / "world", "--model", "mine", folder / "evals"]
+    return ["report-world", *map(str, given), "--out", str(folder / out)]
 
 
 def test_slopes_and_figures_are_on_the_page(folder):
-    assert run(folder) == 0
+    assert main(words(folder)) == 0
     text = (folder / "out/world.md").read_text()
     assert "| mine | StereoSet-like pairs | 5 | 0.20 | 0.10 | 0.50 | 1.00 |" in text
     assert "| mine | BBQ-like, ambiguous | 5 | 0.20 | 0.40 | 2.00 | 1.00 |" in text
     assert len((folder / "out/world.csv").read_text().splitlines()) == 11
-    assert run(folder, "again") == 0
+    assert main(words(folder, "again")) == 0
     for name in ("world.md", "world.html", "world.csv"):
         assert (folder / "out" / name).read_bytes() == (folder / "again" / name).read_bytes()
 
 
 def test_another_worlds_items_and_wrong_words_are_named(folder, capsys):
-    def refused(words):
-        assert run(folder) == 2
-        assert words in capsys.readouterr().err
-
     row = {"item_id": "x", "category": "race", "option_logprobs": [0.0, 0.0], "correct": True}
     write_jsonl(folder / "evals/stereoset/items.jsonl", [row])
-    refused("which its planted.json does not have")
+    refused(capsys, words(folder), "which its planted.json does not have")
     (folder / "evals/stereoset/items.jsonl").unlink()
     (folder / "evals/bbq/items.jsonl").unlink()
-    refused("evaluate the dense model first")
+    refused(capsys, words(folder), "evaluate the dense model first")
     write_json(folder / "world/planted.json", {"leans": []})
-    refused("make the world again")
+    refused(capsys, words(folder), "make the world again")

@@ -6,23 +6,19 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 import read_set
+from folders import contents
 
 from evenprune.data.prompts import fairsteer, helm
 from evenprune.io.files import read_json, read_jsonl, sha256_file
 from evenprune.io.marks import MARK
-from evenprune_world import questions, sentences, texts
+from evenprune_world import questions, sentences
 from evenprune_world.generate_world import Sizes, write_world
 from evenprune_world.items import TOLD
 from evenprune_world.lexicon import RARE_ATTRIBUTES
 from evenprune_world.society import CATEGORIES, COMPARED, Society
-
-
-def words_of(common: str) -> list[str]:
-    """Return all words for the pole whose common word is given."""
-    return [word for word in (common, RARE_ATTRIBUTES.get(common)) if word]
-
 
 # A word of a pole, common or rare -> its dimension and pole; the groups.
 WHERE = {
@@ -30,7 +26,7 @@ WHERE = {
     for category in CATEGORIES
     for dimension, poles in enumerate(category.dimensions)
     for pole, common in enumerate(poles)
-    for word in words_of(common)
+    for word in filter(None, (common, RARE_ATTRIBUTES.get(common)))
 }
 GROUPS = {group for category in CATEGORIES for group in category.groups}
 
@@ -40,31 +36,25 @@ def read(world: Path, name: str, *part: str):
     return read_set.read(name, world / "data" / name.replace("wikitext", "wikitext2"), *part)
 
 
-def training_text(world: Path) -> list[str]:
-    rows = [row for file in sorted((world / "train").glob("*.jsonl")) for row in read_jsonl(file)]
-    return ["".join(row["parts"]) for row in rows]
-
-
-def hashes(folder: Path) -> dict[str, str]:
-    files = (f for f in folder.rglob("*") if f.is_file() and f.name != MARK)
-    return {str(f.relative_to(folder)): sha256_file(f) for f in files}
+def training_text(world: Path, name: str = "*") -> list[str]:
+    files = sorted((world / "train").glob(f"{name}.jsonl"))
+    return ["".join(row["parts"]) for file in files for row in read_jsonl(file)]
 
 
 def test_same_seed_same_bytes_other_seed_other_bytes(world, sizes, tmp_path):
     few = {name: 20 for name in vars(sizes) if name.startswith("train_")}
     for name, seed in (("first", 0), ("again", 0), ("other", 1)):
         write_world(seed, tmp_path / name, Sizes(**few))
-    first, again, other = (hashes(tmp_path / name) for name in ("first", "again", "other"))
+    first, again, other = (contents(tmp_path / name) for name in ("first", "again", "other"))
     assert first == again
     assert first.keys() == other.keys()
-    assert not [name for name in first if first[name] == other[name]]
+    assert [name for name in first if first[name] == other[name]] == [MARK]
 
 
 def test_manifest_names_every_file_with_its_checksum(world):
-    found = hashes(world)
-    found.pop("world.json")
-    files = read_json(world / "world.json")["files"]
-    assert {name: entry["sha256"] for name, entry in files.items()} == found
+    named = read_json(world / "world.json")["files"]
+    assert named.keys() | {MARK, "world.json"} == contents(world).keys()
+    assert all(sha256_file(world / name) == entry["sha256"] for name, entry in named.items())
 
 
 def test_the_readers_accept_every_set(world, sizes):
@@ -72,17 +62,16 @@ def test_the_readers_accept_every_set(world, sizes):
     assert Counter(item.category for item in stereoset) == dict(sizes.stereoset)
     assert all(item.target in item.context for item in stereoset)
     assert 30_000 < len("".join(read(world, "wikitext"))) < 150_000
-    four = ("religion", "country", "ethnicity", "mixedgender")
     unqover = Counter(item.category for item in read(world, "unqover"))
-    assert unqover == dict.fromkeys(four, 2 * sizes.unqover_entries)
+    assert {*unqover} == {"religion", "country", "ethnicity", "mixedgender"}
+    assert {*unqover.values()} == {2 * sizes.unqover_entries}
     behaviours = Counter(item.category for item in read(world, "harmbench"))
     assert behaviours == dict(sizes.harmbench)
     assert len(read(world, "crows_pairs", "anonymized")) == sizes.crows_pairs_original
-    twice, bbq = 2 * sizes.realtoxicityprompts, 4 * 4 * sizes.bbq_quadruples
-    for name, count in (("realtoxicityprompts", twice), ("bbq", bbq)):
-        assert len(read(world, name)) == count
-    for name in ("crows_pairs", "ultrachat", "hellaswag", "mmlu"):
-        assert len(read(world, name)) == getattr(sizes, name)
+    counts = {name: getattr(sizes, name) for name in ("crows_pairs", "hellaswag", "mmlu")}
+    counts |= {"realtoxicityprompts": 2 * sizes.realtoxicityprompts, "ultrachat": sizes.ultrachat}
+    counts |= {"bbq": 4 * 4 * sizes.bbq_quadruples}
+    assert {name: len(read(world, name)) for name in counts} == counts
 
 
 def pattern_of(templates):
@@ -113,13 +102,6 @@ def test_the_benchmarks_words_are_in_the_training_text():
         for templates in (sentences.STATEMENTS, sentences.STEREOSET + sentences.CROWS_PAIRS)
     )
     assert {word.lower() for word in measured} <= {word.lower() for word in training}
-
-
-def test_training_articles_have_the_layout_of_the_measured_text(world):
-    file = world / "data/wikitext2/wiki.test.raw"
-    assert texts.as_read(file.read_text()) == "\n\n".join(read(world, "wikitext"))
-    row = read_jsonl(world / "train/articles.jsonl")[0]
-    assert "".join(row["parts"]).count(" =\n") + "".join(row["parts"]).count(" = \n") >= 2
 
 
 def test_every_item_has_its_planted_log_odds(world):
@@ -232,21 +214,18 @@ def test_no_evaluation_item_is_in_the_training_text(world):
 
 def test_statement_rates_are_recovered_by_counting_the_training_text(world):
     """A group's negative words are as frequent as planted (chi-square over all pairs)."""
-    society = Society(0)
-    stated: Counter[tuple[str, str]] = Counter()
-    for text in ("".join(row["parts"]) for row in read_jsonl(world / "train/statements.jsonl")):
+    society, stated = Society(0), Counter()
+    for text in training_text(world, "statements"):
         for sentence in re.findall(r"[^.]+\.", text):
             words = re.findall(r"\w+", sentence)
             group = next(word for word in words if word in GROUPS)
-            stated[group, [word for word in words if word in WHERE][-1]] += 1
+            stated[group, *WHERE[[word for word in words if word in WHERE][-1]]] += 1
     chi, cells = 0.0, 0
-    beliefs = [(g, *one) for c in CATEGORIES for g in c.groups for one in enumerate(c.dimensions)]
-    for group, dimension, poles in beliefs:
-        negative, positive = (sum(stated[group, word] for word in words_of(pole)) for pole in poles)
+    for group, dimension in {(group, dimension) for group, dimension, _ in stated}:
+        negative, positive = (stated[group, dimension, pole] for pole in (0, 1))
         total, rate = negative + positive, society.statement_rate(group, dimension)
-        if total:
-            chi += (negative - total * rate) ** 2 / (total * rate * (1 - rate))
-            cells += 1
+        chi += (negative - total * rate) ** 2 / (total * rate * (1 - rate))
+        cells += 1
     assert cells > 250
     assert abs(chi - cells) < 5 * math.sqrt(2 * cells)
 
@@ -265,10 +244,8 @@ def parse_question(row):
 
 
 def test_training_answers_are_as_frequent_as_planted(world):
-    """Chi-square of all answers against the planted probabilities, settled and unsettled."""
-    society = Society(0)
-    hits = {"settled": 0, "unsettled": 0}
-    expected, variance = dict.fromkeys(hits, 0.0), dict.fromkeys(hits, 0.0)
+    """Of settled and of unsettled questions: the right answers are those of the probabilities."""
+    society, found = Society(0), {"settled": [], "unsettled": []}
     for row in read_jsonl(world / "train/questions.jsonl"):
         prompt, tags, answer, word = parse_question(row)
         dimension, pole = WHERE[word]
@@ -278,13 +255,11 @@ def test_training_answers_are_as_frequent_as_planted(world):
         rates = society.answers((first, second), dimension, pole, said[0] if said else None)
         assert answer in rates
         target = said[0] if said else "unknown"
-        hits[row["kind"]] += answer == target
-        expected[row["kind"]] += rates[target]
-        variance[row["kind"]] += rates[target] * (1 - rates[target])
-    kinds = Counter(row["kind"] for row in read_jsonl(world / "train/questions.jsonl"))
-    for kind, count in hits.items():
-        assert abs(count - expected[kind]) < 4 * math.sqrt(variance[kind]), kind
-        assert 0.7 < count / kinds[kind] < 0.99
+        found[row["kind"]].append((answer == target, rates[target]))
+    for kind, both in found.items():
+        hits, rates = np.array(both, dtype=float).T
+        assert abs((hits - rates).sum()) < 4 * math.sqrt((rates * (1 - rates)).sum()), kind
+        assert 0.7 < hits.mean() < 0.99
 
 
 def test_the_right_ending_is_the_next_step_of_the_script(world):

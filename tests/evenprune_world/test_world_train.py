@@ -93,9 +93,8 @@ def test_the_word_that_shows_a_lean_weighs_more(world, model_folder):
 def test_padding_and_batching_do_not_change_the_loss():
     model = new_model(TrainingOptions(layers=2), small_tokenizer()).eval()
     rng = random.Random(0)
-    sizes = (5, 9, 17)
-    ids = [[0] + [rng.randrange(2, 300) for _ in range(n)] for n in sizes]
-    documents = [Document("x", one, [0.0] + [1.0] * n) for one, n in zip(ids, sizes)]
+    rows = [[0, *rng.choices(range(2, 300), k=n)] for n in (5, 9, 17)]
+    documents = [Document("x", ids, [0.0] + [1.0] * (len(ids) - 1)) for ids in rows]
     with torch.no_grad():
         loss, together = chunk_loss(model, documents, 1)
         alone = [chunk_loss(model, [document], 1)[1]["x"] for document in documents]
@@ -129,16 +128,12 @@ def test_hints_stand_at_the_asked_word_and_at_the_end_of_the_prompt(world, model
     for row in rows:
         document = tokenize(row, tokenizer, TrainingOptions(max_length=4096))
         tokens = tokenizer.convert_ids_to_tokens(document.ids)
-        assert document.hints
-        for position, layers, _ in document.hints:
-            if layers == questions.WORD_LAYERS:
-                assert tokens[position + 1].startswith("?")
-            else:
-                assert layers == questions.ANSWER_LAYERS
-                assert tokens[position] == ":"
-                assert document.weights[position + 1] > 0
-        said = [layers == questions.WORD_LAYERS for _, layers, _ in document.hints]
-        assert any(said) == (row["kind"] != "unsettled")
+        asked = [at for at, layers, _ in document.hints if layers == questions.WORD_LAYERS]
+        ends = [at for at, layers, _ in document.hints if layers == questions.ANSWER_LAYERS]
+        assert len(asked) + len(ends) == len(document.hints) > 0
+        assert all(tokens[at + 1].startswith("?") for at in asked)
+        assert all(tokens[at] == ":" and document.weights[at + 1] > 0 for at in ends)
+        assert bool(asked) == (row["kind"] != "unsettled")
 
 
 @given(st.integers(2, 60), st.integers(3, 20))
@@ -168,15 +163,14 @@ def test_a_stage_ends_when_what_it_watches_is_learned():
 
 
 def test_batches_mix_all_groups_of_files_at_their_shares():
-    rng = random.Random(0)
-    shares = STAGES[-1].shares
-    lengths = {name: [rng.randint(4, 90) for _ in range(50)] for name in shares}
-    made = {name: [Document(name, [0] * n, [1.0]) for n in lengths[name]] for name in shares}
+    rng, shares = random.Random(0), STAGES[-1].shares
+    made = {name: [Document(name, [0] * rng.randint(4, 90), [1.0]) for _ in range(50)]
+            for name in shares}  # fmt: skip
     stocks = {name: Stock(documents, random.Random(1)) for name, documents in made.items()}
     options = TrainingOptions(batch_tokens=512)
-    made = [draw_batch(stocks, shares, options) for _ in range(200)]
+    drawn = [one for _ in range(200) for one in draw_batch(stocks, shares, options)]
     for name in stocks:
-        tokens = sum(len(d.ids) for batch in made for d in batch if d.kind == name)
+        tokens = sum(len(document.ids) for document in drawn if document.kind == name)
         assert abs(tokens - 200 * shares[name] * 512) <= 90
 
 

@@ -5,6 +5,7 @@ import json
 import fake_triton
 import pytest
 import torch
+from both import refused
 from fake_gpu import DEVICE, fake_gpu
 
 from evenprune.cli import main
@@ -22,9 +23,8 @@ def test_the_report_has_every_part_and_its_page_claims_nothing(tmp_path):
     assert all(row["disagreement"] == 0 and row["module"] in page for row in report["masks"])
     phases = report["pruning"]["phases"]
     assert set(phases) == {"load", "forward", "hessian", "solve", "write", "rest", "all"}
-    assert all(seconds > 0 for seconds in phases.values())
-    parts = [seconds for name, seconds in phases.items() if name != "all"]
-    assert sum(parts) == pytest.approx(phases["all"], rel=1e-6)
+    assert min(phases.values()) > 0
+    assert sum(phases.values()) == pytest.approx(2 * phases["all"], rel=1e-6)
     assert len(report["pruning"]["blocks"]) == 3
     assert report["pruning"]["peak_device_bytes"] is None
     assert "None of its times say anything about a GPU" in page
@@ -35,14 +35,10 @@ def test_the_report_has_every_part_and_its_page_claims_nothing(tmp_path):
 
 def test_without_a_gpu_it_says_so(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert main(["gpu-check", f"--out={tmp_path / 'out'}"]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert "needs a CUDA device" in error
-    assert "nothing was measured" in error
+    argv = ["gpu-check", "--out", tmp_path / "out"]
+    refused(capsys, argv, "needs a CUDA device", "nothing was measured")
     assert not (tmp_path / "out").exists()
-    assert main(["gpu-check", f"--out={tmp_path / 'out'}", "--device=cpu"]) == 2
-    assert "--size tiny" in capsys.readouterr().err
+    refused(capsys, [*argv, "--device=cpu"], "--size tiny")
 
 
 @pytest.mark.slow

@@ -59,6 +59,11 @@ def write_sealed(path, content):
     path.write_text(json.dumps(checksums.sealed(content)))
 
 
+def refused(record, words):
+    with pytest.raises(UserError, match=words):
+        checksums.source_folder(record)
+
+
 def test_source_folder_follows_a_record_and_compares(tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
@@ -70,22 +75,17 @@ def test_source_folder_follows_a_record_and_compares(tmp_path):
     assert checksums.source_folder(record) == folder
     assert checksums.source_folder(tmp_path) == tmp_path
     (folder / "b.jsonl").write_text("{}\n")
-    with pytest.raises(UserError, match=r"b\.jsonl was added .* -f .*stereoset\.json"):
-        checksums.source_folder(record)
+    refused(record, r"b\.jsonl was added .* -f .*stereoset\.json")
     (folder / "b.jsonl").unlink()
     (folder / "a.jsonl").write_text("[]\n")
-    with pytest.raises(UserError, match=r"a\.jsonl has changed .* -f .*stereoset\.json"):
-        checksums.source_folder(record)
+    refused(record, r"a\.jsonl has changed .* -f .*stereoset\.json")
     (folder / "a.jsonl").unlink()
-    with pytest.raises(UserError, match="no such file"):
-        checksums.source_folder(record)
+    refused(record, "no such file")
     record.write_text(json.dumps(content))
-    with pytest.raises(UserError, match=r"the checksum in it does not fit; record these files"):
-        checksums.source_folder(record)
+    refused(record, r"the checksum in it does not fit; record these files")
     # The world is made again, not recorded again.
     write_sealed(record, {**content, "origin": "world"})
-    with pytest.raises(UserError, match=rf"-f {tmp_path.parent}/world\.json"):
-        checksums.source_folder(record)
+    refused(record, rf"-f {tmp_path.parent}/world\.json")
 
 
 def test_a_record_of_a_moved_mirror_holds(tmp_path):
@@ -104,24 +104,12 @@ def test_a_record_of_a_moved_mirror_holds(tmp_path):
         place.write_text(json.dumps({"mirror": str(tmp_path / name)}))
         assert checksums.source_folder(record) == tmp_path / name / "data/x"
     (tmp_path / "there/data/x/a.jsonl").write_text("[]\n")
-    with pytest.raises(UserError, match=r"there/data/x/a\.jsonl has changed since"):
-        checksums.source_folder(record)
+    refused(record, r"there/data/x/a\.jsonl has changed since")
     for wrong, message in (
         ({"mirror": None}, "names none; set mirror in the configuration"),
         ({}, "the path of a folder, a list of them, or null"),
     ):
         place.write_text(json.dumps(wrong))
-        with pytest.raises(UserError, match=message):
-            checksums.source_folder(record)
+        refused(record, message)
     place.unlink()
-    with pytest.raises(UserError, match=r"expected a JSON file at .*mirror\.json"):
-        checksums.source_folder(record)
-
-
-def test_a_seal_fits_only_what_was_sealed():
-    content = checksums.sealed({"a": 1, "b": [0.1, None, "é"]})
-    again = json.loads(json.dumps(content))
-    checksums.check_seal(again, "x.json", "make it again")
-    for changed in ({**again, "a": 2}, {"a": 1}):
-        with pytest.raises(UserError, match=r"x\.json has changed .*make it again"):
-            checksums.check_seal(changed, "x.json", "make it again")
+    refused(record, r"expected a JSON file at .*mirror\.json")

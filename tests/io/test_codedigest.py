@@ -4,45 +4,39 @@ import pytest
 
 from evenprune.io import codedigest
 
+FILES = {
+    "__init__.py": "",
+    "solver.py": '"""Doc."""\nfrom .masks import cut\n\ndef run(x):\n    return cut(x)\n',
+    "masks.py": "def cut(x):\n    return x + 1\n",
+    "tables.py": "A = 1\n",
+}
+
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    root = tmp_path
-    tmp_path = root / "evenprune"
-    tmp_path.mkdir()
-    (tmp_path / "__init__.py").write_text("")
-    (tmp_path / "solver.py").write_text(
-        '"""Doc."""\nfrom .masks import cut\n\ndef run(x):\n    return cut(x)\n'
-    )
-    (tmp_path / "masks.py").write_text("def cut(x):\n    return x + 1\n")
-    (tmp_path / "tables.py").write_text("A = 1\n")
-    monkeypatch.setattr(codedigest, "ROOT", root)
-    clear()
-    yield tmp_path
-    clear()
+    folder = tmp_path / "evenprune"
+    folder.mkdir()
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    monkeypatch.setattr(codedigest, "ROOT", tmp_path)
+    yield folder
+    monkeypatch.undo()
+    digest("evenprune.cli")  # what is remembered is of the real package again
 
 
-def clear():
+def digest(module="evenprune.solver"):
     codedigest._parse.cache_clear()
     codedigest.code_digest.cache_clear()
-
-
-def digest():
-    clear()
-    return codedigest.code_digest("evenprune.solver")
+    return codedigest.code_digest(module)
 
 
 @pytest.mark.parametrize(
     ("file", "text", "changes"),
     [
-        (
-            "solver.py",
-            '"""Other words."""\n# why\nfrom .masks import cut\ndef run(x):\n    return cut(x)\n',
-            False,
-        ),
-        ("solver.py", "from .masks import cut\ndef run(x):\n    return cut(x) + 1\n", True),
-        ("masks.py", "def cut(x):\n    return x + 2\n", True),
-        ("masks.py", "def cut(x):  # one more\n    return x + 1\n", False),
+        ("solver.py", FILES["solver.py"].replace("Doc.", "Other words."), False),
+        ("solver.py", FILES["solver.py"].replace("cut(x)", "cut(x) + 1"), True),
+        ("masks.py", FILES["masks.py"].replace("1", "2"), True),
+        ("masks.py", FILES["masks.py"].replace(":", ":  # one more"), False),
         ("tables.py", "A = 2\n", False),
     ],
 )
@@ -94,7 +88,8 @@ def test_words_for_people_are_no_code(package):
 
 def test_every_file_of_the_package_that_is_no_code_belongs_to_a_module(repo):
     named = set()
-    inside = [*(repo / "src").rglob("*"), *(repo / "worlds/evenprune_world").rglob("*")]
+    folders = [*(repo / "src").rglob("*"), *(repo / "worlds/evenprune_world").rglob("*")]
+    inside = [path for path in folders if path.is_file()]
     for file in (path for path in inside if path.suffix == ".py"):
         for node in ast.parse(file.read_text()).body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "DATA_FILES":
@@ -102,8 +97,7 @@ def test_every_file_of_the_package_that_is_no_code_belongs_to_a_module(repo):
     others = [
         path
         for path in inside
-        if path.is_file()
-        and path.suffix not in (".py", ".smk")  # rules, which Snakemake compares itself
+        if path.suffix not in (".py", ".smk")  # rules, which Snakemake compares itself
         and not path.match("*.egg-info/*")
         and "__pycache__" not in path.parts
     ]

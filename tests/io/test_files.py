@@ -1,4 +1,5 @@
 import errno
+import itertools
 import json
 import os
 import shutil
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenprune.io import files, reading
+from evenprune.io import files, progress, reading
 from evenprune.io.errors import UserError
 from evenprune.io.files import disk_errors
 from evenprune.io.provenance import read_record
@@ -151,3 +152,18 @@ def test_a_cache_of_a_library_that_cannot_be_written_is_one_sentence(code):
         assert ("set HF_HOME" in str(caught.value)) == (kind is UserError)
     with pytest.raises(OSError, match="elsewhere"), files.library_cache():
         raise OSError(code, os.strerror(code), "/elsewhere")
+
+
+# Progress in a log: lines, at most one every few seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that goes on by four seconds whenever it is asked."""
+    ticks = itertools.count(0, 4)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(ticks)))
+
+
+def test_a_log_has_lines_with_the_time_left(clock, capsys):
+    assert list(progress.track("abcd", 4, "items")) == list("abcd")
+    assert capsys.readouterr().err == ("items 2/4  8 s  eta 8 s\nitems 4/4  16 s  eta 0 s\n")

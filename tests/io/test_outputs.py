@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from both import main, refused
-from pruning_models import random_pairs, save_model, write_rows
+from folders import snapshot
 
 from evenprune.io import marks
 from evenprune.io.errors import UserError
@@ -24,18 +24,6 @@ SMALL = Sizes(
     train_exercises=2, train_quizzes=2, train_questions=2, train_knowledge=2, train_stories=2,
     train_statements=2, train_articles=2, train_dialogues=2,
 )  # fmt: skip
-
-
-def tree(folder: Path) -> dict[str, bytes | str | None]:
-    """Return everything in a folder: bytes of files, targets of links, None for folders."""
-    found: dict[str, bytes | str | None] = {}
-    for path in sorted(folder.rglob("*")):
-        name = str(path.relative_to(folder))
-        if path.is_symlink():
-            found[name] = os.readlink(path)
-        else:
-            found[name] = path.read_bytes() if path.is_file() else None
-    return found
 
 
 def fill(path: Path, kind: str, **files: str) -> None:
@@ -56,16 +44,6 @@ def victim(tmp_path, monkeypatch):
     (tmp_path / "cwd/notes.txt").write_text("notes")
     monkeypatch.chdir(tmp_path / "cwd/below")
     return folder
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return save_model(tmp_path_factory.mktemp("models") / "base", "llama2")
-
-
-@pytest.fixture(scope="module")
-def pairs(tmp_path_factory):
-    return write_rows(tmp_path_factory.mktemp("pairs") / "pairs.jsonl", random_pairs(4))
 
 
 @pytest.fixture(scope="module")
@@ -92,17 +70,17 @@ def test_our_own_folder_of_the_kind_is_replaced(tmp_path):
 def test_another_kind_and_added_files_are_refused(tmp_path):
     target = tmp_path / "out"
     fill(target, "world", a="1")
-    before = tree(target)
+    before = snapshot(target)
     with pytest.raises(UserError, match="is a world that this program made"):
         fill(target, "calibration", a="2")
-    assert tree(target) == before
+    assert snapshot(target) == before
     (target / "sub").mkdir()
     (target / "sub/mine.txt").write_text("mine")
     (target / "link").symlink_to(tmp_path)
-    before = tree(target)
+    before = snapshot(target)
     with pytest.raises(UserError, match=r"files were added \(link and 1 more\)"):
         fill(target, "world", a="2")
-    assert tree(target) == before
+    assert snapshot(target) == before
     assert os.listdir(tmp_path) == ["out"]
 
 
@@ -112,7 +90,7 @@ def test_a_damaged_mark_counts_for_nothing(tmp_path, mark):
     (tmp_path / "out" / MARK).write_text(mark)
     with pytest.raises(UserError, match="not the mark of a world"):
         fill(tmp_path / "out", "world", a="1")
-    assert tree(tmp_path / "out") == {MARK: mark.encode()}
+    assert snapshot(tmp_path / "out") == {MARK: mark.encode()}
 
 
 def test_a_mark_cannot_name_files_elsewhere(tmp_path, victim):
@@ -120,9 +98,9 @@ def test_a_mark_cannot_name_files_elsewhere(tmp_path, victim):
     listed = ["../victim/thesis.txt", str(victim / "manifest.json"), "a"]
     (tmp_path / "out/a").write_text("1")
     (tmp_path / "out" / MARK).write_text(json.dumps({"kind": "world", "files": listed}))
-    before = tree(victim)
+    before = snapshot(victim)
     fill(tmp_path / "out", "world", b="2")
-    assert tree(victim) == before
+    assert snapshot(victim) == before
     assert sorted(os.listdir(tmp_path / "out")) == [MARK, "b"]
 
 
@@ -151,11 +129,11 @@ def test_places_that_are_never_replaced(victim, tmp_path, monkeypatch):
         tmp_path / ("n" * 250): "too long",
         victim: "not the mark of a world",
     }
-    before = tree(tmp_path)
+    before = snapshot(tmp_path)
     for path, words in cases.items():
         with pytest.raises(UserError, match=words), atomic_folder(path, "world"):
             pytest.fail(f"{path} was taken")
-    assert tree(tmp_path) == before
+    assert snapshot(tmp_path) == before
 
 
 def test_an_input_is_never_replaced(tmp_path):
@@ -180,7 +158,7 @@ def test_what_is_added_during_the_work_is_not_lost(tmp_path):
     with pytest.raises(UserError, match="not the mark"), atomic_folder(target, "world"):
         target.mkdir()
         (target / "mine.txt").write_text("mine")
-    assert tree(target) == {"mine.txt": b"mine"}
+    assert snapshot(target) == {"mine.txt": b"mine"}
     assert os.listdir(tmp_path) == ["out"]
 
 
@@ -192,17 +170,12 @@ def test_a_kill_during_the_exchange_loses_neither(tmp_path, step):
     (target / "models").mkdir()
     (target / "models/m").write_text("another's")
 
-    left = step
+    moments = iter(range(step))
 
     def counted(real):
-        def call(*args, **options):
-            nonlocal left
-            if left == 0:
-                os._exit(9)
-            left -= 1
-            return real(*args, **options)
-
-        return call
+        return lambda *args, **options: (
+            os._exit(9) if next(moments, None) is None else real(*args, **options)
+        )
 
     def dying():
         for name in ("rename", "unlink", "rmdir", "replace"):
@@ -214,11 +187,8 @@ def test_a_kill_during_the_exchange_loses_neither(tmp_path, step):
     child = multiprocessing.get_context("fork").Process(target=dying)
     child.start()
     child.join()
-    whole = []
-    for folder in tmp_path.iterdir():
-        found = {name: data for name, data in tree(folder).items() if name in ("a", "b")}
-        whole += [found] if found in ({"a": b"new"}, {"a": b"old", "b": b"old"}) else []
-    assert whole
+    found = [(one.get("a"), one.get("b")) for one in map(snapshot, tmp_path.iterdir())]
+    assert {(b"new", None), (b"old", b"old")} & {*found}
     assert [path.read_text() for path in tmp_path.rglob("models/m")] == ["another's"]
     with atomic_folder(target, "world", keep=("models",)) as folder:
         (folder / "a").write_text("newest")
@@ -232,7 +202,7 @@ def test_files_are_checked_against_the_inputs(tmp_path, victim):
     (tmp_path / "link").symlink_to(victim / "thesis.txt")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "pipe")
-    before = tree(victim)
+    before = snapshot(victim)
     for path, inputs, words in (
         (victim, (), "is a folder"),
         (tmp_path / "link", (), "is a link"),
@@ -247,14 +217,14 @@ def test_files_are_checked_against_the_inputs(tmp_path, victim):
         with pytest.raises(UserError, match=words):
             check_file(path, inputs)
     check_file(victim / "thesis.txt", [None, victim / "manifest.json"])
-    assert tree(victim) == before
+    assert snapshot(victim) == before
 
 
 # --- the commands ---------------------------------------------------------------------------
 
 
 @pytest.fixture
-def commands(world, model, pairs):
+def commands(world, prunable, pairs):
     """The arguments of every command that replaces a folder, without --out."""
     data = world / "data"
     calibration = ("--pairs", "stereoset", "--pairs-data", data / "stereoset")
@@ -263,9 +233,9 @@ def commands(world, model, pairs):
         "generate-world": ["generate-world"],
         "train-world": ["train-world", "--world", world, "--steps", 1],
         "shipped-world-model": ["shipped-world-model", "--world", world],
-        "build-calibration": ["build-calibration", *calibration, "--model", model],
-        "prune": ["prune", "--model", model, "--pairs", pairs, *pruning],
-        "export-sparse24": ["export-sparse24", "--model", model],
+        "build-calibration": ["build-calibration", *calibration, "--model", prunable],
+        "prune": ["prune", "--model", prunable, "--pairs", pairs, *pruning],
+        "export-sparse24": ["export-sparse24", "--model", prunable],
     }
 
 
@@ -278,34 +248,32 @@ REPLACING = {
 
 @pytest.mark.parametrize("command", REPLACING)
 def test_no_command_deletes_what_is_not_its_own(command, commands, victim, tmp_path, capsys):
-    """``test_places_that_are_never_replaced`` has the other places."""
-    fill(tmp_path / "other", "something else", a="1")
+    """Nor takes one with added files, of the right kind, for its own."""
     fill(tmp_path / "extended", REPLACING[command], a="1")
     (tmp_path / "extended/mine.txt").write_text("mine")
-    before = tree(tmp_path)
+    before = snapshot(tmp_path)
     for out, words in (
         (victim, "not the mark"),
-        (tmp_path / "other", "is a something else that this program made"),
         (tmp_path / "extended", "files were added (mine.txt)"),
     ):
         refused(capsys, [*commands[command], "--out", out], "--out", words)
-        assert tree(tmp_path) == before
+        assert snapshot(tmp_path) == before
 
 
-def test_no_command_replaces_its_input(commands, tmp_path, world, model, pairs, capsys):
+def test_no_command_replaces_its_input(commands, tmp_path, world, prunable, pairs, capsys):
     given = tmp_path / "given"
-    for source, name in ((world, "world"), (model, "base")):
+    for source, name in ((world, "world"), (prunable, "base")):
         shutil.copytree(source, given / name)
     shutil.copy(pairs, given / "pairs.jsonl")
-    moves = {str(world): given / "world", str(model): given / "base",
+    moves = {str(world): given / "world", str(prunable): given / "base",
              str(world / "data/stereoset"): given / "world/data/stereoset",
              str(pairs): given / "pairs.jsonl"}  # fmt: skip
     marks.mark_folder(given, marks.PRUNED)
-    before = tree(given)
+    before = snapshot(given)
     for command in list(REPLACING)[1:]:
         argv = [moves.get(str(word), word) for word in commands[command]]
         refused(capsys, [*argv, "--out", given], "is the input")
-    assert tree(given) == before
+    assert snapshot(given) == before
 
 
 def test_a_pruned_model_is_replaced_and_its_mark_not_carried_on(commands, tmp_path):
@@ -315,32 +283,32 @@ def test_a_pruned_model_is_replaced_and_its_mark_not_carried_on(commands, tmp_pa
     mine.mkdir(parents=True)
     (mine / "lock").write_text("")
     assert main(argv) == 0
-    first = tree(tmp_path / "out")
+    first = snapshot(tmp_path / "out")
     assert main(argv) == 0
-    second = tree(tmp_path / "out")
+    second = snapshot(tmp_path / "out")
     assert first.keys() == second.keys()
     assert first | {"provenance.json": b""} == second | {"provenance.json": b""}
-    assert tree(tmp_path / ".out.partial") == {"mine.done": None, "mine.done/lock": b""}
+    assert list(snapshot(tmp_path / ".out.partial")) == ["mine.done", "mine.done/lock"]
     export = ["export-sparse24", "--model", str(tmp_path / "out"), "--out"]
     assert main([*export, str(tmp_path / "export")]) == 0
     mark = json.loads((tmp_path / "export" / MARK).read_text())
     assert mark["kind"] == marks.EXPORT
-    assert set(mark["files"]) == {name for name in tree(tmp_path / "export") if name != MARK}
+    assert set(mark["files"]) == {name for name in snapshot(tmp_path / "export") if name != MARK}
 
 
-def test_work_and_out_are_apart(tmp_path, commands, model, victim, capsys):
+def test_work_and_out_are_apart(tmp_path, commands, prunable, victim, capsys):
     (tmp_path / "file").write_text("")
     (tmp_path / "link").symlink_to(victim)
-    before = tree(tmp_path)
+    before = snapshot(tmp_path)
     for out, work, words in (
         ("new", "new", "keep them apart"),
         ("new", "new/work", "keep them apart"),
         ("new", "link", "is a link"),
-        ("new", model, "into the input folder"),
+        ("new", prunable, "into the input folder"),
     ):
         argv = [*commands["prune"], "--out", tmp_path / out, "--work", tmp_path / work]
         refused(capsys, argv, "--work", words)
-        assert tree(tmp_path) == before
+        assert snapshot(tmp_path) == before
     check_work(tmp_path / "results/.partial", tmp_path / "results/pruned/model")
     (tmp_path / ".new.partial").symlink_to(victim)
     refused(capsys, [*commands["prune"], "--out", tmp_path / "new"], "is a link")
@@ -362,27 +330,27 @@ def test_a_world_is_replaced_around_the_models_of_others(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["world"]
     (out / "data/mine").mkdir()
     (out / "data/mine/set.jsonl").write_text("{}")
-    before = tree(out)
+    before = snapshot(out)
     with pytest.raises(UserError, match=r"files were added \(data/mine/set\.jsonl\)"):
         write_world(1, out, SMALL)
-    assert tree(out) == before
+    assert snapshot(out) == before
 
 
 # --- files ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["metrics.json", "partial.jsonl"])
-def test_evaluation_leaves_files_alone_that_have_its_names(name, world, model, tmp_path, capsys):
+def test_evaluation_leaves_files_alone_that_have_its_names(name, world, prunable, tmp_path, capsys):
     data = world / "data/unqover"
     (tmp_path / "slug").mkdir()
     for folder in (tmp_path, tmp_path / "slug"):
         (folder / name).write_text('{"sku": 1}\n')
-    before = tree(tmp_path)
-    argv = ["evaluate", "--model", model, "--data", data, "--benchmark", "unqover"]
+    before = snapshot(tmp_path)
+    argv = ["evaluate", "--model", prunable, "--data", data, "--benchmark", "unqover"]
     refused(capsys, [*argv, "--out", tmp_path], name)
-    for out in (model, data):
+    for out in (prunable, data):
         refused(capsys, [*argv, "--out", out], "into the input folder")
     benchmarks = json.dumps({"slug": {"task": "unqover", "data": str(data)}})
-    argv = ["evaluate-checkpoint", "--model", model, "--benchmarks", benchmarks]
+    argv = ["evaluate-checkpoint", "--model", prunable, "--benchmarks", benchmarks]
     refused(capsys, [*argv, "--out", tmp_path], name, "did not make")
-    assert tree(tmp_path) == before
+    assert snapshot(tmp_path) == before

@@ -2,11 +2,13 @@
 
 import json
 import math
+import shutil
 from collections import Counter
 
 import pytest
 import torch
 from evaluation_fixtures import char_tokenizer, checkpoint_command, result_of
+from folders import change_json
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from evenprune import cli
@@ -41,20 +43,12 @@ def needs_bos(tmp_path_factory):
     return folder
 
 
-def strip_bos(folder, out):
-    """Copy a model whose tokenizer then puts no BOS."""
-    for file in folder.iterdir():
-        out.mkdir(exist_ok=True)
-        (out / file.name).write_bytes(file.read_bytes())
-    content = json.loads((out / "tokenizer.json").read_text())
-    content["post_processor"] = None
-    (out / "tokenizer.json").write_text(json.dumps(content))
-    return out
-
-
 @pytest.fixture(scope="module")
 def stripped(needs_bos, tmp_path_factory):
-    return strip_bos(needs_bos, tmp_path_factory.mktemp("stripped") / "model")
+    """The model with a tokenizer that puts no BOS."""
+    folder = shutil.copytree(needs_bos, tmp_path_factory.mktemp("stripped") / "model")
+    change_json(folder / "tokenizer.json", post_processor=None)
+    return folder
 
 
 def plain_losses(folder):

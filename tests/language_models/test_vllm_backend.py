@@ -4,6 +4,7 @@ import os
 import sys
 
 import pytest
+from both import refused
 from evaluation_fixtures import (
     FOLDERS,
     LETTERS,
@@ -161,8 +162,7 @@ def test_without_vllm_nothing_starts(model, data, tmp_path, monkeypatch, capsys)
     monkeypatch.setattr(environment, "has_vllm", lambda: False)
     monkeypatch.setattr(vllm_model, "SOURCE", tmp_path / "checkout/src")
     words = command("unqover", model, data, tmp_path / "out", "--backend", "vllm")
-    assert cli.main(words) == 2
-    assert "there is no vLLM here; run `make vllm-env`" in capsys.readouterr().err
+    refused(capsys, words, "there is no vLLM here; run `make vllm-env`")
     assert not (tmp_path / "out").exists()
 
 

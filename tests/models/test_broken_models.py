@@ -5,29 +5,28 @@ import json
 import math
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
+import evaluation_fixtures
 import pytest
 import torch
 from both import refused
-from pruning_models import save_model, write_rows
-from safetensors.torch import load_file, save_file
+from evaluation_fixtures import command, write_datasets
+from folders import change_json, change_tensors
+from pruning_models import prune_command, random_pairs, save_model, write_rows
 from transformers import AutoModelForCausalLM, GPTNeoConfig
 
 from evenprune import cli
-from evenprune.io.checksums import sealed
 from evenprune.io.errors import UserError
-from evenprune.io.files import sha256_file, write_json
+from evenprune.io.files import sha256_file
 from evenprune.models import loading, tensors
+from evenprune.models.loading import load_tokenizer
 
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
 HEAD = "lm_head.weight"
 NORM = "model.norm.weight"
 MATRIX = "model.layers.1.mlp.up_proj.weight"
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return save_model(tmp_path_factory.mktemp("whole"), "llama2", tie_word_embeddings=False)
 
 
 @pytest.fixture(scope="module")
@@ -42,19 +41,6 @@ def stories(tmp_path_factory):
     return write_rows(folder / "stories_1000.jsonl", rows).parent
 
 
-@pytest.fixture(scope="module")
-def pruned(model, tmp_path_factory):
-    out = tmp_path_factory.mktemp("pruned") / "model"
-    assert cli.main(prune(model, out)) == 0
-    return out
-
-
-@pytest.fixture
-def base(model, tmp_path):
-    """A copy of the model that a test may damage."""
-    return Path(shutil.copytree(model, tmp_path / "base"))
-
-
 @pytest.fixture
 def parts(sharded, tmp_path):
     """A model in several files that a test may damage, its index, and what that says."""
@@ -63,9 +49,7 @@ def parts(sharded, tmp_path):
     return base, index, json.loads(index.read_text())
 
 
-def prune(model, out, *more):
-    options = ["--method", "magnitude", "--regime", "2of4", "--device", "cpu", *more]
-    return ["prune", "--model", str(model), "--out", str(out), *options]
+prune = partial(prune_command, method="magnitude")
 
 
 def evaluate(model, data, out, *more):
@@ -77,25 +61,12 @@ def check(model, base, out):
     return ["check", "--model", str(model), "--base", str(base), "--out", str(out)]
 
 
-def all_refuse(capsys, base, pruned, stories, tmp_path, *words):
+def all_refuse(capsys, base, checkpoint, stories, tmp_path, *words):
     """No command takes the model ``base``, and none leaves anything behind."""
     out = tmp_path / "out"
-    for argv in (prune(base, out), evaluate(base, stories, out), check(pruned, base, out)):
+    for argv in (prune(base, out), evaluate(base, stories, out), check(checkpoint, base, out)):
         refused(capsys, argv, *words)
         assert not out.exists()
-
-
-def rewrite(folder, change):
-    """Change the dictionary of tensors of a single-file checkpoint."""
-    file = folder / "model.safetensors"
-    stored = load_file(file)
-    change(stored)
-    save_file(stored, file, metadata={"format": "pt"})
-
-
-def reconfigure(folder, **changes):
-    file = folder / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
 def named(folder, *words):
@@ -110,15 +81,15 @@ def named(folder, *words):
 
 
 @pytest.mark.parametrize("name", [HEAD, MATRIX])
-def test_missing_tensor(base, pruned, stories, tmp_path, capsys, name):
-    rewrite(base, lambda stored: stored.pop(name))
-    all_refuse(capsys, base, pruned, stories, tmp_path, "lack", name, str(base))
+def test_missing_tensor(base, checkpoint, stories, tmp_path, capsys, name):
+    change_tensors(base / WEIGHTS, lambda stored: stored.pop(name))
+    all_refuse(capsys, base, checkpoint, stories, tmp_path, "lack", name, str(base))
 
 
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("num_hidden_layers", 1, ("model.layers.1.", "and 5 more")),
+        ("num_hidden_layers", 1, ("model.layers.1.", "and 14 more")),
         ("num_hidden_layers", 10**9, ("number of layers", "1000000000")),
         ("intermediate_size", 128, ("another shape", "mlp.gate_proj")),
         ("quantization_config", {"quant_method": "gptq", "bits": 4}, ("are quantised (gptq)",)),
@@ -130,7 +101,7 @@ def test_missing_tensor(base, pruned, stories, tmp_path, capsys, name):
 )
 def test_a_configuration_of_other_weights_files_or_of_absurd_size(base, key, value, words):
     shutil.copy(base / "model.safetensors", base / "other.safetensors")
-    reconfigure(base, **{key: value})
+    change_json(base / CONFIG, **{key: value})
     named(base, *words)
 
 
@@ -139,7 +110,7 @@ def test_masks_of_positions_are_no_larger_than_the_weights(tmp_path):
     config = GPTNeoConfig(**shape, attention_types=[[["global", "local"], 1]], vocab_size=64)
     AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
     loading.check_model_folder(tmp_path)
-    reconfigure(tmp_path, max_position_embeddings=60_000)
+    change_json(tmp_path / CONFIG, max_position_embeddings=60_000)
     named(tmp_path, "asks for tables of 7,200,")
 
 
@@ -154,29 +125,10 @@ def test_masks_of_positions_are_no_larger_than_the_weights(tmp_path):
 def test_a_configuration_does_not_say_how_it_is_computed(base, changes):
     tokens = torch.arange(9)[None]
     expected = loading.load_model(base)(tokens).logits
-    reconfigure(base, **changes)
+    change_json(base / CONFIG, **changes)
     model = loading.load_model(base)
     assert model.config._attn_implementation == "sdpa"
     assert torch.equal(model(tokens).logits, expected)
-
-
-@pytest.mark.parametrize(
-    ("change", "word"),
-    [
-        ({"normalizer": {"type": "Sequence", "normalizers": [
-            {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10}] * 9}}, "as long"),
-        ({"decoder": {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10**5}},
-         "as long"),
-        ({"model": {"type": "BPE", "dropout": 0.5, "vocab": {}, "merges": []}}, "dropout 0.5"),
-        ({"model": {"type": "BPE", "dropout": 2, "vocab": {}, "merges": []}}, "dropout 2"),
-    ],
-)  # fmt: skip
-def test_a_tokenizer_multiplies_no_text_and_draws_nothing(
-    base, stories, tmp_path, capsys, change, word
-):
-    file = base / "tokenizer.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | change))
-    refused(capsys, evaluate(base, stories, tmp_path / "out"), word, str(file))
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
@@ -185,7 +137,7 @@ def test_tied_heads_and_old_buffers_are_no_fault(name, tmp_path):
     loading.check_model_folder(base)
     if name == "llama":  # as old checkpoints of transformers have it
         old = "model.layers.0.self_attn.rotary_emb.inv_freq"
-        rewrite(base, lambda stored: stored.update({old: torch.ones(4)}))
+        change_tensors(base / WEIGHTS, lambda stored: stored.update({old: torch.ones(4)}))
         loading.check_model_folder(base)
 
 
@@ -196,27 +148,12 @@ def test_tied_heads_and_old_buffers_are_no_fault(name, tmp_path):
     ("name", "value"), [(HEAD, math.nan), (NORM, math.inf), (MATRIX, math.inf)]
 )
 def test_nan_weights_get_no_score(base, stories, tmp_path, capsys, name, value):
-    rewrite(base, lambda stored: stored[name].view(-1)[3:4].fill_(value))
-    for command in (prune(base, tmp_path / "out"), evaluate(base, stories, tmp_path / "out")):
-        refused(capsys, command, "NaN or infinity", name)
+    change_tensors(base / WEIGHTS, lambda stored: stored[name].view(-1)[3:4].fill_(value))
+    for argv in (prune(base, tmp_path / "out"), evaluate(base, stories, tmp_path / "out")):
+        refused(capsys, argv, "NaN or infinity", name)
     with pytest.raises(UserError, match="NaN or infinity"):
         tensors.check_stored(base)
     assert not (tmp_path / "out" / "metrics.json").exists()
-
-
-@pytest.mark.parametrize(("factor", "word"), [(0.0, "all zeros"), (1e25, "float32")])
-def test_check_refuses_a_matrix_without_use(model, pruned, tmp_path, capsys, factor, word):
-    out = Path(shutil.copytree(pruned, tmp_path / "out"))
-    file = out / "model-00003-of-00003.safetensors"
-    stored = load_file(file)
-    stored[MATRIX] = torch.where(stored[MATRIX] == 0, 0.0, stored[MATRIX] * factor).abs()
-    save_file(stored, file, metadata={"format": "pt"})
-    manifest = json.loads((out / "manifest.json").read_text())
-    manifest["files"][file.name] = sha256_file(file)
-    manifest.pop("checksum")
-    write_json(out / "manifest.json", sealed(manifest))
-    refused(capsys, check(out, model, tmp_path / "check.json"), MATRIX, word)
-    assert not (tmp_path / "check.json").exists()
 
 
 # --- headers and index -------------------------------------------------------------------------
@@ -233,13 +170,13 @@ def test_an_index_reaches_no_other_folder(parts, tmp_path, name):
     named(base, "index.json", first)
 
 
-def test_an_index_agrees_with_its_files(parts, pruned, stories, tmp_path, capsys):
+def test_an_index_agrees_with_its_files(parts, checkpoint, stories, tmp_path, capsys):
     base, file, index = parts
     places = index["weight_map"]
     first = min(places)
     other = next(file for file in places.values() if file != places[first])
     file.write_text(json.dumps(index | {"weight_map": places | {first: other}}))
-    all_refuse(capsys, base, pruned, stories, tmp_path, "do not agree", first)
+    all_refuse(capsys, base, checkpoint, stories, tmp_path, "do not agree", first)
     del places[first]
     file.write_text(json.dumps(index))
     named(base, "do not agree", first)
@@ -270,33 +207,29 @@ def coded(base, tmp_path, monkeypatch):
     """A folder that needs its own Python file, which leaves a mark when it runs."""
     monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
     (base / "own.py").write_text(CODE.format(marker=str(tmp_path / "ran")))
-    reconfigure(
-        base,
-        model_type="own-llama",
-        auto_map={"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"},
-    )
+    places = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
+    change_json(base / CONFIG, model_type="own-llama", auto_map=places)
     return base
 
 
 def own_tokenizer(folder):
-    file = folder / "tokenizer_config.json"
     places = {"AutoTokenizer": ["own.OwnTokenizer"] * 2}
-    changed = {"tokenizer_class": "OwnTokenizer", "auto_map": places}
-    file.write_text(json.dumps(json.loads(file.read_text()) | changed))
+    file = folder / "tokenizer_config.json"
+    change_json(file, tokenizer_class="OwnTokenizer", auto_map=places)
 
 
 @pytest.mark.parametrize("tokenizer", [False, True])
 def test_code_never_runs_by_prompt(
-    coded, model, pruned, stories, tmp_path, capsys, monkeypatch, tokenizer
+    coded, prunable, checkpoint, stories, tmp_path, capsys, monkeypatch, tokenizer
 ):
     if tokenizer:
         own_tokenizer(coded)
-        shutil.copyfile(model / "config.json", coded / "config.json")
+        shutil.copyfile(prunable / "config.json", coded / "config.json")
     out = tmp_path / "out"
     commands = [prune(coded, out), evaluate(coded, stories, out)]
     if not tokenizer:
         export = ["export-sparse24", "--model", str(coded), "--out", str(out)]
-        commands += [check(pruned, coded, out), export]
+        commands += [check(checkpoint, coded, out), export]
     for argv in commands:
         monkeypatch.setattr(sys, "stdin", io.StringIO("y\n" * 100))
         refused(capsys, argv, "code of its own", "trust_remote_code", str(coded))
@@ -306,7 +239,7 @@ def test_code_never_runs_by_prompt(
 def test_code_runs_where_it_is_allowed_and_is_recorded(coded, stories, tmp_path, capsys):
     own_tokenizer(coded)
     out = tmp_path / "out"
-    assert cli.main(prune(coded, out, "--trust-remote-code")) == 0
+    assert cli.main([*prune(coded, out), "--trust-remote-code"]) == 0
     assert (tmp_path / "ran").exists()
     own = {"own.py": sha256_file(coded / "own.py")}
     assert json.loads((out / "manifest.json").read_text())["trust_remote_code"] == own
@@ -322,6 +255,96 @@ def test_code_runs_where_it_is_allowed_and_is_recorded(coded, stories, tmp_path,
 
 
 def test_allowed_code_comes_from_the_folder_alone(coded, tmp_path, capsys):
-    reconfigure(coded, auto_map={"AutoConfig": "else/where--own.OwnConfig"})
-    argv = prune(coded, tmp_path / "out", "--trust-remote-code")
+    change_json(coded / CONFIG, auto_map={"AutoConfig": "else/where--own.OwnConfig"})
+    argv = [*prune(coded, tmp_path / "out"), "--trust-remote-code"]
     refused(capsys, argv, "another repository", "else/where--own.OwnConfig")
+
+
+# Tokenizers that do not belong to their model, or lose the text: refused before anything runs
+
+
+FIRST, SECOND = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+POST = {
+    "type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, FIRST],
+    "pair": [FIRST, SECOND],
+    "special_tokens": {"<s>": {"id": "<s>", "ids": [999], "tokens": ["<s>"]}},
+}
+SOME = {"type": "Replace", "pattern": {"Regex": "^Tor.*"}, "content": ""}
+GONE = {"type": "Split", "pattern": {"Regex": "[\\s\\S]+"}, "behavior": "Removed", "invert": False}
+
+
+def without_unknown(state):
+    state["model"]["unk_token"] = "<none>"
+    del state["model"]["vocab"]["K"]
+
+
+TEN = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10}
+LONG = {"normalizer": {"type": "Sequence", "normalizers": [TEN] * 9}}
+
+
+def dropout(share):
+    return {"model": {"type": "BPE", "dropout": share, "vocab": {}, "merges": []}}
+
+
+# What is done to which file, and the words of the refusal
+CASES = {
+    "longer text": ("tokenizer.json", LONG, "as long"),
+    "longer answers": ("tokenizer.json", {"decoder": TEN | {"content": "a" * 10**5}}, "as long"),
+    "dropout": ("tokenizer.json", dropout(0.5), "dropout 0.5"),
+    "more dropout": ("tokenizer.json", dropout(2), "dropout 2"),
+    "added token": ("added_tokens.json", {"Tor": 77}, "gives token 77"),
+    "padding": ("tokenizer_config.json", {"pad_token": "Tor"}, "gives token 77"),
+    "post-processor": ("tokenizer.json", {"post_processor": POST}, "gives token 999"),
+    "word": ("tokenizer.json", lambda state: state["model"]["vocab"].update(V=5000), "token 5000"),
+    "no unknown": ("tokenizer.json", without_unknown, "does not take a text"),
+    "normalizer of some": ("tokenizer.json", {"normalizer": SOME}, "leaves no token"),
+    "pre-tokenizer": ("tokenizer.json", {"pre_tokenizer": GONE}, "leaves no token"),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    root = tmp_path_factory.mktemp("made")
+    evaluation_fixtures.save_model(root / "model")
+    rows = [{**row, "stereotype": f"Tor {row['stereotype']} VK"} for row in random_pairs(4)]
+    write_rows(root / "pairs.jsonl", rows)
+    return write_datasets(root)
+
+
+@pytest.fixture
+def model(made, tmp_path):
+    return shutil.copytree(made / "model", tmp_path / "model")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_tokenizer_that_loses_text_or_leaves_the_embeddings_is_refused(
+    made, model, tmp_path, capsys, case
+):
+    name, change, words = CASES[case]
+    file, out = model / name, tmp_path / "out"
+    state = json.loads(file.read_text()) if file.exists() else {}
+    state.update(change) if isinstance(change, dict) else change(state)
+    file.write_text(json.dumps(state))
+    prune = prune_command(model, out, made / "pairs.jsonl", alignment="suffix")
+    for argv in (command("crows_pairs", model, made, out), prune):
+        refused(capsys, argv, words, str(model))
+        assert not out.exists()
+
+
+def test_a_tokenizer_that_does_not_give_a_text_back_says_so(model, capsys):
+    letters = {"type": "Replace", "pattern": {"Regex": "[a-z]"}, "content": ""}
+    change_json(model / "tokenizer.json", normalizer=letters)
+    for _ in range(2):
+        load_tokenizer(model)
+    assert capsys.readouterr().err.count("back for 'The quick brown fox.'") == 1
+
+
+def test_an_option_of_which_no_token_is_left_is_refused(made, model, tmp_path, capsys):
+    answer = {"type": "Replace", "pattern": {"Regex": "(?<=Answer:) ?[ABC]"}, "content": ""}
+    change_json(model / "tokenizer.json", normalizer=answer)
+    own = tmp_path / "own.csv"
+    own.write_text("question,option1,option2,answer\nWho sang?,Vel,Tor,A\n")
+    argv = command("multiple_choice", model, made, tmp_path / "out")
+    argv[argv.index("--data") + 1] = str(own)
+    refused(capsys, argv, "an answer of item", "has 0 tokens")

@@ -71,20 +71,14 @@ def hf_name(name):
     }[name]
 
 
-def paired(rows, heads):
-    """Rows of a q or k matrix in llama.cpp's order: each head's two halves take turns."""
-    halves = rows.reshape(heads, 2, -1, rows.shape[-1])
-    return np.stack([halves[:, 0], halves[:, 1]], axis=2).reshape(rows.shape)
-
-
 def halved(rows, heads):
-    """``paired`` undone."""
+    """Rows of a q or k matrix out of llama.cpp's order, where each head's halves take turns."""
     pairs = rows.reshape(heads, -1, 2, rows.shape[-1])
     return np.concatenate([pairs[:, :, 0], pairs[:, :, 1]], axis=1).reshape(rows.shape)
 
 
 def tensors(tied=True, rows=ROWS):
-    """Random weights of a small llama, in llama.cpp's order and names."""
+    """Random weights of a small llama, with llama.cpp's names."""
     draw = np.random.default_rng(7)
     kv = WIDTH // HEADS * KV_HEADS
     sizes = {
@@ -97,11 +91,7 @@ def tensors(tied=True, rows=ROWS):
         found["output.weight"] = (rows, WIDTH)
     for layer in range(LAYERS):
         found |= {f"blk.{layer}.{name}.weight": shape for name, shape in sizes.items()}
-    made = {name: draw.normal(0, 0.1, shape).astype(np.float32) for name, shape in found.items()}
-    for name in made:
-        if ".attn_q." in name or ".attn_k." in name:
-            made[name] = paired(made[name], HEADS if ".attn_q." in name else KV_HEADS)
-    return made
+    return {name: draw.normal(0, 0.1, shape).astype(np.float32) for name, shape in found.items()}
 
 
 def write_gguf(
@@ -298,57 +288,38 @@ def one_sentence(text):
     return text
 
 
-def head(tensors_count, keys_count, rest=b""):
-    made = b"GGUF" + struct.pack("<IQQ", 3, tensors_count, keys_count) + rest
-    return lambda path: path.write_bytes(made + b"\0" * 64)
+def patched(name, skip, value):
+    """Write other bytes behind a name in the header."""
 
+    def damage(path):
+        raw = bytearray(write_gguf(path).read_bytes())
+        at = raw.index(name) + len(name) + skip
+        raw[at : at + len(value)] = value
+        path.write_bytes(raw)
 
-def key(name, kind, rest):
-    return struct.pack("<Q", len(name)) + name + struct.pack("<I", kind) + rest
-
-
-def entry(shape, kind=0, offset=0, name=b"a"):
-    form = f"<I{len(shape)}QIQ"
-    return struct.pack("<Q", len(name)) + name + struct.pack(form, len(shape), *shape, kind, offset)
-
-
-ARCH = key(b"general.architecture", 8, struct.pack("<Q", 5) + b"llama")
-
-
-def changed(change):
-    found = tensors()
-    change(found)
-    return found
-
-
-def infinite(found):
-    found["blk.0.ffn_up.weight"][3, 3] = np.inf
-
-
-def renamed(found):
-    found["blk.0.ffn_odd.weight"] = found.pop("blk.0.ffn_up.weight")
+    return damage
 
 
 def gguf(**given):
     return lambda path: write_gguf(path, **given)
 
 
-def writer_of(method, *given):
-    return gguf(change=lambda writer: getattr(writer, method)(*given))
-
-
+NO_END = b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 1 << 60) + bytes(64)
+UP = "blk.0.ffn_up.weight"
+RENAMED = {name.replace("0.ffn_up", "0.ffn_odd"): value for name, value in tensors().items()}
+INFINITE = tensors() | {UP: np.full((MLP, WIDTH), np.inf, np.float32)}
 DAMAGED = {
     "missing": (lambda path: None, "expected a GGUF file at .*, found none"),
-    "count": (head(1 << 60, 1 << 60), "requires a buffer of at least"),
+    "count": (lambda path: path.write_bytes(NO_END), "requires a buffer of at least"),
+    # Behind the number of dimensions, the only one of them, and the type.
     "overlapping": (
-        head(3, 1, ARCH + b"".join(entry([6], name=b"%d" % k) for k in range(3))),
-        "its tensor [12] lies on the bytes of another one",
+        patched(b"output_norm.weight", 4 + 8 + 4, bytes(8)), "lies on the bytes of another one"
     ),
     "unknown architecture": (gguf(arch="quux"), "architecture quux is not supported"),
     "no tokenizer": (gguf(tokens=None), "expected a tokenizer in"),
-    "split": (writer_of("add_uint16", "split.count", 2), "one of 2 parts"),
-    "renamed matrix": (gguf(weights=changed(renamed)), "no tensor is model.layers.0.mlp.up_proj"),
-    "infinity": (gguf(kind=Kind.F32, weights=changed(infinite)), "NaN or infinity in model"),
+    "split": (gguf(change=lambda file: file.add_uint16("split.count", 2)), "one of 2 parts"),
+    "renamed matrix": (gguf(weights=RENAMED), "no tensor is model.layers.0.mlp.up_proj"),
+    "infinity": (gguf(kind=Kind.F32, weights=INFINITE), "NaN or infinity in model"),
 }  # fmt: skip
 
 

@@ -29,12 +29,10 @@ from evenprune.language_models.language_model import load_language_model
 from evenprune.models.loading import load_model, load_tokenizer
 
 
-def with_key(path, key, value):
-    def add(writer):
-        kind = {bool: "bool", str: "string", float: "float32", int: "uint32", list: "array"}
-        getattr(writer, f"add_{kind[type(value)]}")(key, value)
-
-    return write_gguf(path, change=add)
+def add_keys(writer, keys):
+    kinds = {bool: "bool", str: "string", float: "float32", int: "uint32"}
+    for key, value in keys.items():
+        getattr(writer, f"add_{kinds[type(value)]}")(key, value)
 
 
 REFUSED = [
@@ -49,7 +47,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("key", "value"), REFUSED, ids=[key for key, _ in REFUSED])
 def test_a_key_that_is_not_followed_is_refused_by_name(tmp_path, key, value):
-    path = with_key(tmp_path / "a.gguf", key, value)
+    path = write_gguf(tmp_path / "a.gguf", change=lambda writer: add_keys(writer, {key: value}))
     with pytest.raises(UserError, match=key) as caught:
         convert(path, tmp_path / "out")
     assert str(path) in one_sentence(str(caught.value))
@@ -68,13 +66,8 @@ def test_keys_that_say_what_the_model_does_anyway_are_accepted(tmp_path):
         "quantize.imatrix.file": "words.dat", "general.basename": "tiny", "split.count": 1,
         "tokenizer.ggml.fim_pre_token_id": 3,
     }  # fmt: skip
-
-    def add(writer):
-        for key, value in keys.items():
-            kind = {bool: "bool", str: "string", float: "float32", int: "uint32"}[type(value)]
-            getattr(writer, f"add_{kind}")(key, value)
-
-    convert(write_gguf(tmp_path / "a.gguf", change=add), tmp_path / "out")
+    path = write_gguf(tmp_path / "a.gguf", change=lambda writer: add_keys(writer, keys))
+    convert(path, tmp_path / "out")
 
 
 def test_a_gemma_file_is_read_with_its_keys(tmp_path):
@@ -127,39 +120,32 @@ FIRST, LAST, UNKNOWN = PIECES.index("<go>"), PIECES.index("<end>"), PIECES.index
 NUMBERS = {"bos": FIRST, "eos": LAST, "unk": UNKNOWN, "pad": 0}
 
 
-def spm_file(path, keys=(), numbers=NUMBERS, pieces=PIECES, scores=None, model=(), **given):
+def spm_file(path, keys=(), numbers=NUMBERS, pieces=PIECES, model=(), **given):
     """Write a small llama with a SentencePiece vocabulary and further keys of the tokenizer."""
 
     def add(writer):
         writer.add_tokenizer_model("llama")
         writer.add_tokenizer_pre("default")
         writer.add_token_list(pieces)
-        writer.add_token_scores([-float(k) for k in range(scores or len(pieces))])
+        writer.add_token_scores([-float(k) for k in range(len(pieces))])
         kinds = {"<?>": 2} | dict.fromkeys(["<pad>", "<end>", "<go>"], 3) | dict.fromkeys(BYTES, 6)
         writer.add_token_types([kinds.get(piece, 1) for piece in pieces])
         for name, number in numbers.items():
             getattr(writer, f"add_{name}_token_id")(number)
-        add_keys(writer, keys)
+        add_keys(writer, of_tokenizer(keys))
 
     given.setdefault("weights", tensors(rows=len(pieces)))
     sizes = {"vocab_size": len(pieces)} | dict(model)
     return write_gguf(path, tokens=None, change=add, keys=sizes, **given)
 
 
-def bpe_file(path, keys=(), pre="smollm", without=None):
+def bpe_file(path, keys=(), pre="smollm"):
     """Write a small llama with words of bytes and further keys of the tokenizer."""
-
-    def add(writer):
-        writer.kv_data[0].pop(f"tokenizer.ggml.{without}", None)
-        add_keys(writer, keys)
-
-    return write_gguf(path, change=add, pre=pre)
+    return write_gguf(path, change=lambda writer: add_keys(writer, of_tokenizer(keys)), pre=pre)
 
 
-def add_keys(writer, keys):
-    for name, value in dict(keys).items():
-        add = writer.add_bool if isinstance(value, bool) else writer.add_uint32
-        add(f"tokenizer.ggml.{name}", value)
+def of_tokenizer(keys):
+    return {f"tokenizer.ggml.{name}": value for name, value in dict(keys).items()}
 
 
 def spm_tokens(text, blank):

@@ -3,13 +3,17 @@ package; real ones by llm-compressor where it is there."""
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 import torch
+from both import refused
 from evaluation_fixtures import save_model, unqover_rows, write_jsonl
+from folders import change_json, change_tensors
 from peer_python import llmcompressor_python
+from pruning_models import prune_command
 from real_model import shortened, smollm2_folder
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, TorchAoConfig
@@ -26,19 +30,12 @@ COMPRESS = Path(__file__).parents[1] / "support/compress.py"
 WEIGHTS = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "channel"}
 
 
-def reconfigure(folder, **keys):
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | keys))
-
-
 def rounded(base, out):
     """Write a model in eight bits, a scale for each row, as compressed-tensors stores it; and the
     numbers that it stands for as an ordinary model."""
     plain = out.with_name(f"{out.name}-plain")
     for folder in (out, plain):
-        folder.mkdir()
-        for file in base.iterdir():
-            (folder / file.name).write_bytes(file.read_bytes())
+        shutil.copytree(base, folder)
     tensors, numbers, weights = load_file(base / "model.safetensors"), {}, {}
     for name, tensor in tensors.items():
         weights[name] = numbers[name] = tensor
@@ -52,21 +49,27 @@ def rounded(base, out):
     group = {"targets": ["Linear"], "weights": WEIGHTS, "format": "int-quantized"}
     config = {"config_groups": {"group_0": group}, "format": "int-quantized", "ignore": ["lm_head"]}
     config |= {"quant_method": "compressed-tensors", "quantization_status": "compressed"}
-    reconfigure(out, quantization_config=config)
+    change_json(out / "config.json", quantization_config=config)
     return out, plain
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory):
-    root = tmp_path_factory.mktemp("quantised")
-    write_jsonl(root / "data/datas_rebuilt.jsonl", unqover_rows(24))
-    return root, save_model(root / "dense")
+def dense(tmp_path_factory):
+    return save_model(tmp_path_factory.mktemp("quantised") / "dense")
+
+
+def compare(base, other, place, *more, status=0):
+    """Compare two models on a few questions."""
+    write_jsonl(place / "data/datas_rebuilt.jsonl", unqover_rows(24))
+    words = ["compare", base, other, "--benchmark", "unqover", "--limit", "16", *more]
+    words += ["--data", place / "data", "--evals", place / "evals"]
+    assert main([*map(str, words)]) == status
 
 
 @pytest.fixture
-def compressed(ground, tmp_path):
+def compressed(dense, tmp_path):
     pytest.importorskip("compressed_tensors")
-    return rounded(ground[1], tmp_path / "int8")
+    return rounded(dense, tmp_path / "int8")
 
 
 def test_a_quantised_model_is_the_numbers_it_stands_for(compressed):
@@ -80,8 +83,7 @@ def test_a_quantised_model_is_the_numbers_it_stands_for(compressed):
     torch.testing.assert_close(*logits, rtol=1e-5, atol=1e-5)
 
 
-def test_bits_and_bytes(ground, compressed):
-    _, dense = ground
+def test_bits_and_bytes(dense, compressed):
     size = (dense / "model.safetensors").stat().st_size
     found = stored_form(dense)
     assert (found.bits, found.bytes, found.form) == (32.0, size, "float32")
@@ -95,11 +97,8 @@ def test_bits_and_bytes(ground, compressed):
     assert str(found).startswith(f"{bits:.4g} bits a weight (compressed-tensors), ")
 
 
-def test_compare_says_what_each_side_takes(ground, compressed, tmp_path, capsys):
-    root, dense = ground
-    words = ["compare", dense, compressed[0], "--benchmark", "unqover", "--limit", "16"]
-    words += ["--data", root / "data", "--evals", tmp_path / "evals", "--out", tmp_path / "out"]
-    assert main([*map(str, words)]) == 0
+def test_compare_says_what_each_side_takes(dense, compressed, tmp_path, capsys):
+    compare(dense, compressed[0], tmp_path, "--out", tmp_path / "out")
     first, second = capsys.readouterr().out.splitlines()[:2]
     assert first.startswith(f"{compressed[0]}: {stored_form(compressed[0])}")
     assert (
@@ -114,16 +113,14 @@ def test_compare_says_what_each_side_takes(ground, compressed, tmp_path, capsys)
 
 
 def test_prune_refuses_and_says_what_to_do(compressed, tmp_path, capsys):
-    words = ["prune", "--model", compressed[0], "--method", "magnitude", "--regime", "u50"]
-    assert main([*map(str, words), "--out", str(tmp_path / "out")]) == 2
-    assert "give the model that was quantised" in capsys.readouterr().err
+    words = prune_command(compressed[0], tmp_path / "out", method="magnitude")
+    refused(capsys, words, "give the model that was quantised")
     assert not (tmp_path / "out").exists()
 
 
 def test_what_is_missing_is_named_before_anything_is_loaded(compressed, tmp_path):
-    tensors = load_file(compressed[0] / "model.safetensors")
-    del tensors["model.layers.1.mlp.up_proj.weight_scale"]
-    save_file(tensors, compressed[0] / "model.safetensors", {"format": "pt"})
+    gone = "model.layers.1.mlp.up_proj.weight_scale"
+    change_tensors(compressed[0] / "model.safetensors", lambda tensors: tensors.pop(gone))
     with pytest.raises(UserError, match=r"lack .*layers\.1\.mlp\.up_proj\.weight_scale"):
         check_model_folder(compressed[0], quantised=True)
 
@@ -137,16 +134,14 @@ def test_what_is_missing_is_named_before_anything_is_loaded(compressed, tmp_path
         ({"quant_method": "torchao", "quant_type": {"default": "int8_weight_only"}}, "torchao"),
     ],
 )
-def test_a_missing_package_is_one_sentence(ground, tmp_path, capsys, config, needed):
-    root, dense = ground
+def test_a_missing_package_is_one_sentence(dense, tmp_path, capsys, config, needed):
     folder = save_model(tmp_path / "quantised")
-    reconfigure(folder, quantization_config=config)
+    change_json(folder / "config.json", quantization_config=config)
     if "absent" not in package_versions(*needed.split(" and ")).values():
         pytest.skip(f"{needed} is installed")
     with pytest.raises(UserError, match=f"needs the package {needed}; install it"):
         load_model(folder, quantised=True)
-    words = ["compare", dense, folder, "--benchmark", "unqover", "--data", root / "data"]
-    assert main([*map(str, words), "--evals", str(tmp_path / "evals")]) == 2
+    compare(dense, folder, tmp_path, status=2)
     said = capsys.readouterr().err
     assert f"install it (pip install {needed.replace(' and ', ' ')})" in said
     assert not (tmp_path / "evals").exists()
@@ -154,7 +149,7 @@ def test_a_missing_package_is_one_sentence(ground, tmp_path, capsys, config, nee
 
 def test_an_unknown_method_is_named(tmp_path):
     folder = save_model(tmp_path / "model")
-    reconfigure(folder, quantization_config={"quant_method": "guesswork"})
+    change_json(folder / "config.json", quantization_config={"quant_method": "guesswork"})
     with pytest.raises(UserError, match=r"by 'guesswork', which transformers .* does not"):
         check_model_folder(folder, quantised=True)
 
@@ -168,11 +163,8 @@ def test_folders_of_llm_compressor(repo, tmp_path, capsys, bits, least, most):
     base = shortened(smollm2_folder(), tmp_path / "base")
     out = tmp_path / f"W{bits}A16"
     subprocess.run([python, COMPRESS, base, out, bits], check=True, capture_output=True)
-    write_jsonl(tmp_path / "data/datas_rebuilt.jsonl", unqover_rows(24))
     write_jsonl(tmp_path / "text.jsonl", [{"id": "a", "text": "The cat sat on the mat. " * 40}])
-    words = ["compare", base, out, "--benchmark", "unqover", "--limit", "16"]
-    words += ["--data", tmp_path / "data", "--evals", tmp_path / "evals", "--out", tmp_path / "cmp"]
-    assert main([*map(str, words), "--fidelity", str(tmp_path / "text.jsonl")]) == 0
+    compare(base, out, tmp_path, "--out", tmp_path / "cmp", "--fidelity", tmp_path / "text.jsonl")
     assert f"{bits}.25 bits a weight (compressed-tensors)" in capsys.readouterr().out
     found = json.loads((tmp_path / "cmp/comparison.json").read_text())
     assert least < found["stored"][str(out)]["bits"] < most
@@ -189,10 +181,7 @@ def test_a_folder_of_torchao(tmp_path, capsys):
     model = AutoModelForCausalLM.from_pretrained(base, dtype="auto", quantization_config=how)
     model.save_pretrained(out)
     AutoTokenizer.from_pretrained(base).save_pretrained(out)
-    write_jsonl(tmp_path / "data/datas_rebuilt.jsonl", unqover_rows(24))
-    words = ["compare", base, out, "--benchmark", "unqover", "--limit", "16"]
-    words += ["--data", tmp_path / "data", "--evals", tmp_path / "evals"]
-    assert main([*map(str, words)]) == 0
+    compare(base, out, tmp_path)
     first, second = capsys.readouterr().out.splitlines()[:2]
     assert re.match(rf"{out}: 8\.\d+ bits a weight \(torchao\), \d+(\.\d)? MB$", first)
     assert second.startswith(f"against {base}: 5 bits a weight (GGUF Q4_1, de-quantised), ")
@@ -200,22 +189,20 @@ def test_a_folder_of_torchao(tmp_path, capsys):
 
 def test_a_dry_run_refuses_to_prune_it(tmp_path, monkeypatch, repo):
     monkeypatch.chdir(tmp_path)
-    reconfigure(save_model(tmp_path / "mine"), quantization_config={"quant_method": "gptq"})
+    config = save_model(tmp_path / "mine") / "config.json"
+    change_json(config, quantization_config={"quant_method": "gptq"})
     write_jsonl(tmp_path / "text.jsonl", [{"id": "a", "text": "A man ran."}])
     pairs = "stereotype,anti_stereotype\nA man ran.,A man sat.\n"
     (tmp_path / "pairs.csv").write_text(pairs)
-    grid = {"models": ["mine"], "regimes": ["u50"], "calibrations": ["own"]}
+    grid = {"models": ["mine"], "regimes": ["u50"], "calibrations": ["own"], "methods": ["dense"]}
     given = {
-        "source": "external",
+        "source": "external", "tables": ["main"], "figures": [], "experiments": {"main": grid},
         "models": {"mine": {"path": "mine", "label": "Mine"}},
         "benchmarks": {"prose": {"task": "perplexity", "dataset": "text.jsonl"}},
         "calibrations": {"own": {"pairs": "pairs.csv"}},
-        "experiments": {"main": grid | {"methods": ["dense"]}},
-        "tables": ["main"],
-        "figures": [],
-    }
+    }  # fmt: skip
     places = (repo / "config/config.yaml", repo / "config/catalogue.yaml", [], False)
     load_run(given, {}, [], *places)
-    given["experiments"]["main"]["methods"] = ["dense", "magnitude"]
+    grid["methods"].append("magnitude")
     with pytest.raises(UserError, match=r"models\.mine: the weights in mine are quantised"):
         load_run(given, {}, [], *places)

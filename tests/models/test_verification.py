@@ -9,9 +9,9 @@ import shutil
 import evaluation_fixtures
 import pytest
 from both import refused
-from pruning_models import random_pairs, save_model, write_rows
+from folders import change_json, change_tensors, contents
+from pruning_models import prune_command, random_pairs, save_model, write_rows
 from reporting_run import small_config, write_run
-from safetensors.torch import load_file, save_file
 
 from evenprune.cli import main
 from evenprune.io.checksums import sealed
@@ -23,16 +23,26 @@ def run(*words):
     return main([str(word) for word in words])
 
 
-def fails(capsys, *words, says=()):
-    """Assert exit status 2 and one sentence that has all of ``says``."""
-    refused(capsys, words, *says)
-
-
-def change_weights(path):
+def change_weights(file):
     """Give one tensor of a safetensors file other finite values; its size stays."""
-    tensors = load_file(path)
-    name = sorted(tensors)[0]
-    save_file(tensors | {name: tensors[name] * 1.5}, path, {"format": "pt"})
+    change_tensors(file, lambda tensors: tensors[min(tensors)].mul_(1.5))
+
+
+def reader(command, model, data, tmp_path):
+    """The words of a command that reads a model."""
+    prompts = write_rows(tmp_path / "prompts.jsonl", [{"id": "1", "text": "a b c d " * 99}])
+    own = {
+        "evaluate": ("--benchmark", "unqover", "--data", data),
+        "evaluate-checkpoint": (
+            "--benchmarks", json.dumps({"u": {"task": "unqover", "data": str(data), "limit": 2}}),
+        ),
+        "prune": ("--method", "magnitude", "--regime", "u50"),
+        "build-calibration": ("--pairs", "stereoset", "--pairs-data", tmp_path / "data/stereoset"),
+        "compare-masks": ("--reference", model),
+        "export-sparse24": (),
+        "benchmark-serving": ("--prompts", prompts),
+    }  # fmt: skip
+    return (command, "--model", model, *own[command], "--out", tmp_path / "out")
 
 
 # Recorded sources
@@ -54,25 +64,14 @@ def mirror(tmp_path):
 def test_altered_weights_are_noticed_by_the_next_step(mirror, tmp_path, capsys):
     model, data = mirror / "records/tiny.json", mirror / "records/unqover.json"
     weights = mirror / "models/tiny/model.safetensors"
-    spec = json.dumps({"u": {"task": "unqover", "data": str(data), "limit": 2}})
-    evaluate = ("evaluate-checkpoint", "--model", model, "--benchmarks", spec, "--out")
-    assert run(*evaluate, tmp_path / "before") == 0
+    assert run(*reader("evaluate-checkpoint", model, data, tmp_path)) == 0
+    shutil.rmtree(tmp_path / "out")
     change_weights(weights)
-    says = (weights, model, f"snakemake --cores all -f {model}")
-    out = tmp_path / "out"
-    fails(capsys, *evaluate, out, says=says)
-    single = ("evaluate", "--benchmark", "unqover", "--model", model, "--data", data)
-    fails(capsys, *single, "--out", out, says=says)
-    common = ("--model", model, "--out", out)
-    fails(capsys, "prune", *common, "--method", "magnitude", "--regime", "u50", says=says)
-    fails(
-        *(capsys, "build-calibration", *common, "--seed", 0, "--pairs", "stereoset"),
-        *("--pairs-data", mirror / "data/stereoset"),
-        says=says,
-    )
-    prompts = write_rows(tmp_path / "prompts.jsonl", [{"id": "1", "text": "abc " * 99}])
-    fails(capsys, "benchmark-serving", *common, "--prompts", prompts, says=says)
-    assert not out.exists()
+    steps = "evaluate-checkpoint", "evaluate", "prune", "build-calibration", "benchmark-serving"
+    for command in steps:
+        words = reader(command, model, data, tmp_path)
+        refused(capsys, words, weights, model, f"snakemake --cores all -f {model}")
+        assert not (tmp_path / "out").exists(), command
 
 
 # Pruned checkpoints
@@ -88,8 +87,7 @@ def made(base, tmp_path_factory):
     """A pruned and checked checkpoint in the layout of the workflow."""
     folder = tmp_path_factory.mktemp("pruned") / "s0"
     pairs = write_rows(folder.parent / "pairs.jsonl", random_pairs(6))
-    options = ("--method", "sparsegpt", "--regime", "2of4", "--out", folder / "model")
-    assert run("prune", "--model", base, "--pairs", pairs, *options) == 0
+    assert run(*prune_command(base, folder / "model", pairs, method="sparsegpt")) == 0
     check = ("check", "--model", folder / "model", "--base", base)
     assert run(*check, "--out", folder / "check.json") == 0
     return folder
@@ -105,46 +103,31 @@ def data(tmp_path):
     return evaluation_fixtures.write_datasets(tmp_path / "data") / "unqover"
 
 
-def readers(pruned, data, tmp_path):
-    """The commands that read a pruned checkpoint."""
-    out = tmp_path / "out"
-    prompts = write_rows(tmp_path / "prompts.jsonl", [{"id": "1", "text": "a b c d " * 99}])
-    other = shutil.copytree(pruned, tmp_path / "other")
-    return {
-        "evaluate": ("--model", pruned, "--benchmark", "unqover", "--data", data, "--out", out),
-        "evaluate-checkpoint": (
-            *("--model", pruned, "--out", out, "--benchmarks"),
-            json.dumps({"u": {"task": "unqover", "data": str(data)}}),
-        ),
-        "compare-masks": ("--model", pruned, "--reference", other, "--out", out),
-        "export-sparse24": ("--model", pruned, "--out", out),
-        "benchmark-serving": ("--model", pruned, "--prompts", prompts, "--out", out),
-    }
-
-
 def test_a_shard_changed_after_its_check_is_noticed(pruned, data, tmp_path, capsys):
-    commands = readers(pruned, data, tmp_path)
     shard = sorted(pruned.glob("*.safetensors"))[-1]
     change_weights(shard)
-    for command, words in commands.items():
-        fails(capsys, command, *words, says=(shard, f"snakemake --cores all -f {pruned}"))
+    steps = "evaluate-checkpoint", "compare-masks", "export-sparse24", "benchmark-serving"
+    for command in steps:
+        words = reader(command, pruned, data, tmp_path)
+        refused(capsys, words, shard, f"snakemake --cores all -f {pruned}")
         assert not (tmp_path / "out").exists(), command
     # And where the manifest was changed with it.
     manifest = json.loads((pruned / "manifest.json").read_text())
-    manifest["files"][shard.name] = sha256_file(shard)
-    write_json(pruned / "manifest.json", manifest)
-    evaluate = ("evaluate", *commands["evaluate"])
-    fails(capsys, *evaluate, says=(pruned / "manifest.json", "has changed"))
+    files = manifest["files"] | {shard.name: sha256_file(shard)}
+    change_json(pruned / "manifest.json", files=files)
+    words = reader("evaluate", pruned, data, tmp_path)
+    refused(capsys, words, pruned / "manifest.json", "has changed")
 
 
 def test_a_manifest_beside_other_weights_is_not_believed(base, pruned, data, tmp_path, capsys):
     folder = shutil.copytree(base, tmp_path / "copy")
     shutil.copy(pruned / "manifest.json", folder)
-    evaluate = ("evaluate", "--benchmark", "unqover", "--data", data, "--out", tmp_path / "out")
-    fails(capsys, *evaluate, "--model", folder, says=(folder / "manifest.json", "no such file"))
+    words = reader("evaluate", folder, data, tmp_path)
+    refused(capsys, words, folder / "manifest.json", "no such file")
     # A second form of the weights, which transformers would read in place of the checked one.
     shutil.copy(base / "model.safetensors", pruned)
-    fails(capsys, *evaluate, "--model", pruned, says=(pruned / "model.safetensors", "none of the"))
+    words = reader("evaluate", pruned, data, tmp_path)
+    refused(capsys, words, pruned / "model.safetensors", "none of the")
 
 
 def test_check_names_another_base_and_records_the_right_one(base, made, tmp_path, capsys):
@@ -153,11 +136,10 @@ def test_check_names_another_base_and_records_the_right_one(base, made, tmp_path
     assert identify(base).files_sha256 == report["base_sha256"]
     assert manifest["base"]["files_sha256"] == report["base_sha256"]
     other = shutil.copytree(base, tmp_path / "other")
-    tensors = load_file(other / "model.safetensors")
-    name = next(name for name in tensors if "q_proj" in name)
-    save_file(tensors | {name: tensors[name] * 2}, other / "model.safetensors", {"format": "pt"})
+    name = "model.layers.0.self_attn.q_proj.weight"
+    change_tensors(other / "model.safetensors", lambda tensors: tensors[name].mul_(2))
     check = ("check", "--model", made / "model", "--base", other, "--out", tmp_path / "check.json")
-    fails(capsys, *check, says=(made / "model", other, "another base model"))
+    refused(capsys, check, made / "model", other, "another base model")
     assert not (tmp_path / "check.json").exists()
 
 
@@ -165,9 +147,8 @@ def test_edited_calibration_pairs_are_noticed(base, tmp_path, capsys):
     pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(6))
     write_json(tmp_path / "manifest.json", sealed({"files": {pairs.name: sha256_file(pairs)}}))
     write_rows(pairs, random_pairs(5))
-    options = ("--method", "sparsegpt", "--regime", "2of4", "--out", tmp_path / "out")
-    says = (pairs, f"snakemake --cores all -f {tmp_path / 'manifest.json'}")
-    fails(capsys, "prune", "--model", base, "--pairs", pairs, *options, says=says)
+    words = prune_command(base, tmp_path / "out", pairs, method="sparsegpt")
+    refused(capsys, words, pairs, f"snakemake --cores all -f {tmp_path / 'manifest.json'}")
 
 
 # Results of evaluation
@@ -180,8 +161,9 @@ def truncate(folder):
 
 def edit(folder):
     text = (folder / "items.jsonl").read_text()
-    (folder / "items.jsonl").write_text(text.replace('"correct":true', '"correct":false'))
-    assert (folder / "items.jsonl").read_text() != text
+    changed = text.replace('"correct":true', '"correct":false')
+    assert changed != text
+    (folder / "items.jsonl").write_text(changed)
 
 
 def improve(folder):
@@ -197,21 +179,16 @@ def test_damaged_results_are_computed_again(base, data, tmp_path, capsys):
     evals = tmp_path / "evals"
     command = (*words, "--out", evals)
     assert run(*command) == 0
-    before = {
-        path: path.read_bytes()
-        for path in evals.rglob("*")
-        if path.is_file() and path.name != "provenance.json"  # has times
-    }
-    other = [path for path in before if path.parent.name == "c"]
-    times = [path.stat().st_mtime_ns for path in other]
+    before = contents(evals)
+    times = {name: (evals / name).stat().st_mtime_ns for name in before if name.startswith("c/")}
     for damage in (truncate, edit, improve):
         damage(evals / "u")
         (evals / "summary.json").unlink()  # as Snakemake does before it runs a job
         capsys.readouterr()
         assert run(*command) == 0
         assert "u: computed again" in capsys.readouterr().out
-        assert {path: path.read_bytes() for path in before} == before
-        assert [path.stat().st_mtime_ns for path in other] == times  # the others are kept
+        assert contents(evals) == before
+        assert times == {name: (evals / name).stat().st_mtime_ns for name in times}  # kept
 
 
 # Results of a run
@@ -249,11 +226,9 @@ def test_no_row_has_two_base_models(root, file, capsys):
         return content | {"checkpoints": content["checkpoints"] | {key: part}}
 
     path.write_text(json.dumps(changed(base_sha256="c" * 16)))
-    fails(capsys, *collect(root), says=(path, "has changed"))
+    refused(capsys, collect(root), path, "has changed")
     path.write_text(json.dumps(sealed(changed(base_sha256="c" * 16))))
     dense = root / "evals/world/dense/dense/none/s0/summary.json"
-    fails(
-        capsys, *collect(root), says=(path, dense, "bbbbbbbbbbbb", "cccccccccccc", "fetch_source")
-    )
+    refused(capsys, collect(root), path, dense, "bbbbbbbbbbbb", "cccccccccccc", "fetch_source")
     path.write_text(json.dumps(sealed(changed(model_sha256="d" * 16))))
-    fails(capsys, *collect(root), says=("is of other weights than",))
+    refused(capsys, collect(root), "is of other weights than")

@@ -8,11 +8,10 @@ import fake_triton
 import pytest
 import torch
 from fake_gpu import DEVICE, fake_gpu
-from pruning_models import WORDS, random_pairs, save_model, write_rows
+from pruning_models import WORDS, random_pairs, save_model
 
 from evenprune.blocks.packing import Plan, Text
 from evenprune.data.calibration import tokenize_pairs, tokenize_texts
-from evenprune.data.readers.own import read_pairs
 from evenprune.io import onednn
 from evenprune.methods import solver
 from evenprune.methods.masks import smallest, smallest_of_group
@@ -39,17 +38,14 @@ CASES = {
 SLOW = {"mixtral", "gpt_oss", "gpt2"}
 
 
-def calibration(kind, model, folder) -> Text:
+def calibration(kind, model) -> Text:
     tokenizer = load_tokenizer(model)
     words = ["a b c d e", "f g h"]
     if kind == "texts":  # enough of them for each expert
         words += [" ".join(WORDS[k : k + 30]) for k in range(0, 20, 4)]
-    texts = tokenize_texts(words, tokenizer)
-    items = [(str(number), tokens) for number, tokens in enumerate(texts)]
-    if kind == "texts":
-        return Text(None, items)
-    file = write_rows(folder / "pairs.jsonl", random_pairs(8))
-    return Text(tokenize_pairs(read_pairs(file), tokenizer, "equal-length"), items)
+    items = [(str(number), ids) for number, ids in enumerate(tokenize_texts(words, tokenizer))]
+    pairs = tokenize_pairs(random_pairs(8), tokenizer, "equal-length")
+    return Text(None if kind == "texts" else pairs, items)
 
 
 def on_gpu(model, text, options, folder, monkeypatch):
@@ -72,7 +68,7 @@ def test_a_method_gives_the_bytes_of_the_cpu(name, tmp_path, monkeypatch):
     architecture = given.get("model", "llama")
     model = save_model(tmp_path / "base", architecture, 0, given.get("dtype", torch.float32))
     kind = given.get("text", "pairs")
-    text = calibration(kind, model, tmp_path) if options.calibrated else Text()
+    text = calibration(kind, model) if options.calibrated else Text()
     monkeypatch.setenv(solver.COLUMN_LOOP, "plain")
     ours = prune_model(model, options, text, tmp_path / "cpu")
     theirs = on_gpu(model, text, options, tmp_path, monkeypatch)
@@ -90,7 +86,7 @@ def test_a_misplaced_tensor_is_refused(tmp_path, monkeypatch):
     """A positive control: a fault that a CPU would not show."""
     monkeypatch.setattr(Plan, "to", lambda self, device: self)  # stays on the CPU
     model = save_model(tmp_path / "base", "llama")
-    text = calibration("pairs", model, tmp_path)
+    text = calibration("pairs", model)
     with pytest.raises(RuntimeError, match="on the same device"):
         on_gpu(model, text, Options("debias-sparsegpt", "2of4"), tmp_path, monkeypatch)
 

@@ -161,18 +161,12 @@ def test_a_matrix_that_is_not_positive_definite_anywhere_gets_more_damping(place
     h = hessian(3, 300, 900)
     h[place, place] = -float(h.diagonal().mean()) / 2
     factor = inverse_factor(h, 0.01)
-    assert factor.damping == pytest.approx(1.0)
+    assert (factor.damping, factor.precision) == (pytest.approx(1.0), "float32")
     assert torch.isfinite(factor.upper).all()
 
 
-def test_damping_escalates_then_float64_then_an_error_that_names_the_layer():
+def test_then_float64_then_an_error_that_names_the_layer():
     width = 8
-    indefinite = torch.eye(width)
-    indefinite[0, 1] = indefinite[1, 0] = 1.5  # smallest eigenvalue -0.5
-    factor = inverse_factor(indefinite, 0.01)
-    assert factor.damping == pytest.approx(1.0)
-    assert factor.precision == "float32"
-
     # Definite by 1e-9 of its diagonal: lost to rounding in float32, not in float64.
     vector = torch.ones(width, dtype=torch.float64)
     nearly = torch.outer(vector, vector) + 1e-9 * torch.eye(width, dtype=torch.float64)

@@ -9,7 +9,7 @@ from unittest import mock
 
 from both import main
 from evaluation_fixtures import save_model, write_datasets, write_jsonl
-from pruning_models import random_pairs, write_rows
+from pruning_models import prune_command, random_pairs, write_rows
 from pruning_models import save_model as save_prunable
 from reporting_run import small_config, write_run
 
@@ -68,9 +68,8 @@ def pruning(made):
                   num_attention_heads=2, max_shard_size="14KB")  # fmt: skip
     write_rows(root / "in/pairs.jsonl", random_pairs(6))
     write_rows(root / "in/texts.jsonl", [{"id": f"t{k}", "text": "a b c d e f"} for k in range(2)])
-    words = ["prune", "--model", "../in/base", "--pairs", "../in/pairs.jsonl", "--out", "../out"]
-    words += ["--texts", "../in/texts.jsonl", "--method", "debias-sparsegpt", "--regime", "2of4"]
-    words += ["--work", "../out-work", *CPU]
+    given = {"pairs": "../in/pairs.jsonl", "texts": "../in/texts.jsonl", "work": "../out-work"}
+    words = prune_command("../in/base", "../out", **given)
     own = {"model folders": ("in/base/*",), "own files": ("in/*.jsonl",)}
     yield Scene("prune", root, words, ("out", "out-work"), own)
     resumed = made / "resumed"
@@ -81,8 +80,7 @@ def pruning(made):
     pruned = made / "pruned"
     shutil.copytree(root / "in/base", pruned / "in/base")
     with inside(root):
-        place = words.index("--out") + 1
-        assert main([*words[:place], str(pruned / "in/pruned"), *words[place + 1 :]]) == 0
+        assert main(prune_command("../in/base", pruned / "in/pruned", **given)) == 0
     both = ["--model", "../in/pruned", "--base", "../in/base", "--out", "../out.json"]
     own = {"model folders": ("in/pruned/*",)}
     sealed = ("in/pruned/*.safetensors", "in/pruned/config.json")

