@@ -94,12 +94,6 @@ def test_every_command_of_every_page_is_accepted(repo):
     assert count >= 18
 
 
-def test_the_first_screen_is_short_and_has_both_pictures(repo):
-    first = (repo / "README.md").read_text().split("\n## ")[0].splitlines()
-    assert len(first) < 60
-    assert sum("docs/pictures/" in line for line in first) >= 1
-
-
 def test_the_numbers_of_the_tour_are_those_of_its_run(repo):
     """docs/tour.csv is the run's tables/main.csv."""
     with open(repo / "docs/tour.csv", newline="") as file:

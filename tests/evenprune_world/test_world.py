@@ -178,11 +178,9 @@ def test_bbq_rows_come_in_fours_of_the_same_shape(world):
             words = row["context"].replace(".", "").split()
             assert (word in words) == (row["context_condition"] == "disambig")
         sentences = {row["context_condition"]: row["context"].count(". ") for row in four}
-        if sentences["disambig"] > sentences["ambig"]:
-            told += 1
-            continue
-        lengths = {len(row["context"].split()) for row in four}
-        assert len(lengths) == 1
+        more = sentences["disambig"] > sentences["ambig"]
+        told += more
+        assert more or len({len(row["context"].split()) for row in four}) == 1
     a_category = len(fours) // len(COMPARED)
     assert told == len(COMPARED) * len(range(TOLD // 2, a_category, TOLD))
 

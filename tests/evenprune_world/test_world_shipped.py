@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from pruning_models import prune_command
 
 from evenprune import cli
 from evenprune.config.checks import SHIPPED_SEED
@@ -48,7 +49,7 @@ def evaluated(model, world, out, tasks=(*TASKS, *SAFETY)):
     if "perplexity" in benchmarks:
         benchmarks["perplexity"]["data"] = str(world / "data/wikitext2")
     words = ["--model", str(model), "--benchmarks", json.dumps(benchmarks), "--out", str(out)]
-    assert cli.main(["evaluate-checkpoint", *words], cli.COMMANDS) == 0
+    assert cli.main(["evaluate-checkpoint", *words]) == 0
     found = read_json(out / "summary.json")["benchmarks"]
     every = ((task, *one) for task in tasks for one in found[task]["metrics"].items())
     return {(task, name): entry["value"] for task, name, entry in every}
@@ -106,10 +107,9 @@ def test_pruning_half_of_the_weights_costs_abilities(shipped, world, tmp_path):
     calibration = tmp_path / "calibration"
     words = ["--pairs", "stereoset", "--pairs-data", str(world / "data/stereoset")]
     words += ["--model", str(model), "--out", str(calibration)]
-    assert cli.main(["build-calibration", *words], cli.COMMANDS) == 0
-    words = ["--model", str(model), "--pairs", str(calibration / "pairs.jsonl")]
-    words += ["--method", "sparsegpt", "--regime", "2of4", "--out", str(tmp_path / "pruned")]
-    assert cli.main(["prune", *words], cli.COMMANDS) == 0
+    assert cli.main(["build-calibration", *words]) == 0
+    pairs = calibration / "pairs.jsonl"
+    assert cli.main(prune_command(model, tmp_path / "pruned", pairs, method="sparsegpt")) == 0
     tasks = ("bbq", "mmlu", "hellaswag", "perplexity")
     pruned = evaluated(tmp_path / "pruned", world, tmp_path / "evals", tasks)
     dense = evaluated(model, world, tmp_path / "dense", ("perplexity",)) | shipped[1]

@@ -77,11 +77,9 @@ def checkpoints(tmp_path_factory):
     return root
 
 
-def compare(root, first="debias-sparsegpt", second="sparsegpt", out="masks.csv"):
-    return main(
-        ["compare-masks", "--model", str(root / first), "--reference", str(root / second),
-         "--out", str(root / out)]
-    )  # fmt: skip
+def compare(root):
+    words = ["--model", root / "debias-sparsegpt", "--reference", root / "sparsegpt"]
+    return main(["compare-masks", *map(str, words), "--out", str(root / "masks.csv")])
 
 
 def test_a_row_a_matrix_along_the_inputs_and_the_same_again(checkpoints, capsys):

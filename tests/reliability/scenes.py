@@ -72,8 +72,7 @@ def pruning(made):
     words = prune_command("../in/base", "../out", **given)
     own = {"model folders": ("in/base/*",), "own files": ("in/*.jsonl",)}
     yield Scene("prune", root, words, ("out", "out-work"), own)
-    resumed = made / "resumed"
-    shutil.copytree(root, resumed)
+    resumed = shutil.copytree(root, made / "resumed")
     _interrupted(resumed, words, Workspace, "finish", 2)
     left = {"records": ("out-work/**/*",)}
     yield Scene("prune, resumed", resumed, words, ("out", "out-work"), left, ("out-work/**/*",))
@@ -101,8 +100,7 @@ def evaluation(made):
     argv = [*words, "stereoset", "--data", "../in/data/stereoset"]
     yield Scene("evaluate stereoset", root, argv, ("out",), shown)
     argv = [*words, "stereoset", "--data", "../in/data/stereoset", "--batch-size", "2"]
-    left = made / "journal"
-    shutil.copytree(root, left)
+    left = shutil.copytree(root, made / "journal")
     _interrupted(left, argv, Journal, "put", 3)
     lines = {"records": ("out/partial.jsonl",)}
     yield Scene("evaluate, resumed", left, argv, ("out",), lines, ("out/partial.jsonl",))

