@@ -5,9 +5,13 @@ import subprocess
 import sys
 
 import pytest
-from evaluation_fixtures import save_model, write_datasets
+from evaluation_fixtures import save_model
 from pruning_models import random_pairs, write_rows
 
+CROWS = """sent_more,sent_less,stereo_antistereo,bias_type
+Vel men are slow.,Tor men are slow.,stereo,tribe
+Kesh lie.,Lumo never lie.,stereo,tribe
+"""
 # Run by others: peers need environments of their own (test_llmcompressor.py, test_release.py).
 PARTS = {
     *("pruning_cases.py", "idle_memory.py", "peer_llmcompressor.py", "peer_release.py"),
@@ -22,7 +26,8 @@ def test_a_script_runs(name, repo, tmp_path):
     script, *words = name.split()
     pairs = write_rows(tmp_path / "pairs.jsonl", random_pairs(12))
     if script == "bench_scoring.py":
-        write_datasets(tmp_path)
+        (tmp_path / "crows_pairs").mkdir()
+        (tmp_path / "crows_pairs/crows_pairs_anonymized.csv").write_text(CROWS)
         model = save_model(tmp_path / "model")
         words += ["--model", str(model), "--data", str(tmp_path), "--tasks", "crows_pairs"]
         words += ["--threads", "1", "--peer-batches", "1"]

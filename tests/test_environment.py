@@ -73,9 +73,8 @@ def test_a_built_wheel_has_all_that_commands_read(repo, tmp_path):
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(repo / name, source / name)
     outside.mkdir()
-    pip = [sys.executable, "-m", "pip", "--quiet"]
-    install = [*pip, "install", "--no-deps", "--no-index", "--no-build-isolation"]
-    subprocess.run([*install, "--target", site, source], check=True)
+    pip = [sys.executable, "-m", "pip", "--quiet", "install", "--no-deps", "--no-index"]
+    subprocess.run([*pip, "--no-build-isolation", "--target", site, source], check=True)
     wanted = {
         path.relative_to(repo / "src")
         for path in (repo / "src/evenprune").rglob("*")

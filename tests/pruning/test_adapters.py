@@ -39,18 +39,24 @@ def adapted(base, pairs, folder, **given):
     return adapt(base, pairs, TEXTS, options, folder)
 
 
-def log_p(model, ids):
-    """Return log p of a sentence's tokens after the first, in float64."""
-    logits = model(torch.tensor([ids]), use_cache=False).logits[0, :-1]
-    return torch.log_softmax(logits, -1).gather(1, torch.tensor(ids[1:])[:, None]).sum().item()
+def log_probs(model, ids, weights=None):
+    """Return log p of all tokens behind each one of a sentence, in float64."""
+    arguments = {"input_ids": torch.tensor([ids]), "use_cache": False}
+    found = torch.func.functional_call(model, weights or {}, (), arguments)
+    return found.logits[0, :-1].log_softmax(-1)
 
 
-def naive(loss, model, own, other):
+def log_p(model, ids, weights=None):
+    """Return log p of a sentence's tokens after the first."""
+    return log_probs(model, ids, weights).gather(1, torch.tensor(ids[1:])[:, None]).sum()
+
+
+def naive(loss, model, own, other, weights=None):
     """Return the loss of one context from single sentences."""
     if loss == "language":
         rows = [*own, *other]
         return -sum(log_p(model, ids) for ids in rows) / sum(len(ids) - 1 for ids in rows)
-    gaps = [log_p(model, one) - log_p(model, two) for one, two in (own, other)]
+    gaps = [log_p(model, one, weights) - log_p(model, two, weights) for one, two in (own, other)]
     return 0.5 * (gaps[0] - gaps[1]) ** 2
 
 
@@ -88,7 +94,7 @@ def test_the_loss_is_that_of_single_sentences_in_float64(name, loss, tmp_path):
     def lead(one):
         if not one.unrelated:
             return [0.0, 0.0]
-        return [log_p(model, ids) - log_p(model, one.unrelated) for ids in one.pairs[0]]
+        return [float(log_p(model, ids) - log_p(model, one.unrelated)) for ids in one.pairs[0]]
 
     for one, found in zip(contexts, leads, strict=True):
         assert found.tolist() == pytest.approx(lead(one), rel=1e-3, abs=1e-4)
@@ -97,7 +103,7 @@ def test_the_loss_is_that_of_single_sentences_in_float64(name, loss, tmp_path):
     with torch.no_grad():
         losses, falls = tuning.terms(contexts, others, leads)
     for k, (one, other) in enumerate(zip(contexts, others, strict=True)):
-        right = naive(loss, model, one.pairs[0], one.pairs[other])
+        right = naive(loss, model, one.pairs[0], one.pairs[other]).item()
         assert losses[k].item() == pytest.approx(right, rel=1e-3, abs=1e-4)
         fallen = [max(0.0, was - now) for was, now in zip(leads[k].tolist(), lead(one))]
         assert falls[k].tolist() == pytest.approx(fallen, rel=1e-3, abs=1e-4)
@@ -156,23 +162,16 @@ def test_the_gradient_is_that_of_single_sentences_in_float64(trees, tmp_path):
         for name, (a, b) in changes.items()
     }
 
-    def log_probs(ids, changed=True):
-        arguments = {"input_ids": torch.tensor([ids]), "use_cache": False}
-        found = torch.func.functional_call(model, weights if changed else {}, (), arguments)
-        return found.logits[0, :-1].log_softmax(-1)
-
-    def of_sentence(ids, changed=True):
-        return log_probs(ids, changed).gather(1, torch.tensor(ids[1:])[:, None]).sum()
-
     total = 0.0
     for one in contexts:
-        gaps = [of_sentence(x) - of_sentence(y) for x, y in one.pairs[:2]]
-        total = total + 0.5 * (gaps[0] - gaps[1]) ** 2
+        total = total + naive("association", model, *one.pairs[:2], weights)
         for ids in one.pairs[0]:
-            now, was = (of_sentence(ids, c) - of_sentence(one.unrelated, c) for c in (True, False))
+            now, was = (
+                log_p(model, ids, w) - log_p(model, one.unrelated, w) for w in (weights, None)
+            )
             total = total + 0.5 * torch.relu(was - now) ** 2
-    before = log_probs(TEXTS[0], changed=False)
-    right = (before.exp() * (before - log_probs(TEXTS[0]))).sum()
+    before = log_probs(model, TEXTS[0])
+    right = (before.exp() * (before - log_probs(model, TEXTS[0], weights))).sum()
     assert drift.item() == pytest.approx(right.item(), rel=1e-3)
     (total + right).backward()
     for name, both in changes.items():
