@@ -26,14 +26,15 @@ from ..models.architecture import find_blocks, find_linears, load_skeleton, stor
 from ..models.experts import is_packed
 from ..models.identity import EXPORT as INDEX
 from ..models.identity import identify
-from ..models.loading import check_model_folder, weight_files
+from ..models.loading import check_model_folder, stored_weights
 from ..models.tensors import read_tensor, write_tensors
 from ..models.trust import add_trust_argument
-from ..models.weights import Entry, read_header
+from ..models.weights import INDEX as WEIGHT_INDEX
+from ..models.weights import Entry
 from .export_card import export_card
 from .sparse24 import BITS, FORMAT, METHOD, NotSparse24Error, compress, decompress
 
-CONFIG, CARD, WEIGHT_INDEX = "config.json", "README.md", "model.safetensors.index.json"
+CONFIG, CARD = "config.json", "README.md"
 # Not carried into the export: they describe the files of the source folder.
 LEFT_OUT = {"manifest.json", "provenance.json", "layers.csv", WEIGHT_INDEX, CONFIG, CARD, MARK}
 
@@ -147,8 +148,7 @@ def export_sparse24(
 def _exported(model: Path, out: Path) -> dict[str, Any]:
     check_folder(out, EXPORT, [model])
     identity = identify(model)
-    files = weight_files(model)
-    headers = {file: read_header(file) for file in files}
+    headers = stored_weights(model)
     stored = {name: entry for header in headers.values() for name, entry in header.items()}
     linears = block_linears(model, stored)
     form = {"quant_method": METHOD, "format": FORMAT, "layers": sorted(linears)}
