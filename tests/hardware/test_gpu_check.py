@@ -13,7 +13,7 @@ from evenprune.hardware import gpu_check
 
 def test_the_report_has_every_part_and_its_page_claims_nothing(tmp_path):
     out = tmp_path / "out"
-    assert main(["gpu-check", "--device=cpu", "--size=tiny", f"--out={out}"]) == 0
+    assert main(["gpu-check", "--device=cpu", f"--out={out}"]) == 0
     report = json.loads((out / "gpu-check.json").read_text())
     page = (out / "gpu-check.md").read_text()
     assert report["system"]["device"] == "cpu"
@@ -38,11 +38,8 @@ def test_without_a_gpu_it_says_so(tmp_path, capsys, monkeypatch):
     assert main(["gpu-check", f"--out={tmp_path / 'out'}"]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "needs a CUDA device" in error
-    assert "nothing was measured" in error
+    assert "torch sees no GPU here" in error
     assert not (tmp_path / "out").exists()
-    assert main(["gpu-check", f"--out={tmp_path / 'out'}", "--device=cpu"]) == 2
-    assert "--size tiny" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -52,14 +52,6 @@ def assembled(
     }
 
 
-def _check_shape(full: str, entry: Entry, wanted: Tensor) -> None:
-    if entry.shape != tuple(wanted.shape):
-        raise UserError(
-            f"{full} is stored with shape {entry.shape}, but config.json asks for "
-            f"{tuple(wanted.shape)}; the weights belong to another config.json"
-        )
-
-
 class BaseModel:
     """A model folder whose decoder blocks are loaded one at a time.
 
@@ -109,10 +101,6 @@ class BaseModel:
         """Return the entry of a parameter, in the base model or among other ``entries``."""
         return self.slot(name, entries).of(self.stored if entries is None else entries)
 
-    def stored_name(self, name: str) -> str:
-        """Return the name of the stored tensor that a parameter is, or is a part of."""
-        return self.slot(name).stored
-
     def linears(self) -> dict[str, nn.Module]:
         """Return all linear layers to be pruned by their full names, in order."""
         return {
@@ -136,7 +124,6 @@ class BaseModel:
                     "prune the unquantised checkpoint"
                 )
             weight: Any = linear.weight
-            _check_shape(full, entry, weight)
             columns = rows_of(linear, weight).shape[1]
             if regime.structured and columns % regime.of:
                 raise UserError(
@@ -207,7 +194,7 @@ class BaseModel:
 
     def _load_buffers(self, module: nn.Module, prefix: str, entries: Mapping[str, Entry]) -> None:
         """Load the buffers that a checkpoint stores, such as Gemma 4's scale of each layer."""
-        for name, buffer in list(module.named_buffers()):
+        for name, _ in list(module.named_buffers()):
             full = f"{prefix}.{name}"
             owner, _, leaf = name.rpartition(".")
             place = module.get_submodule(owner)
@@ -215,9 +202,7 @@ class BaseModel:
                 full in self.slots or is_stored(self.model, full, entries)
             ):
                 continue
-            entry = self.entry(full, entries)
-            _check_shape(full, entry, buffer)
-            place._buffers[leaf] = self._convert(read_tensor(entry))
+            place._buffers[leaf] = self._convert(read_tensor(self.entry(full, entries)))
 
     def set_weight(self, index: int, name: str, weight: Tensor) -> None:
         """Give a linear of a loaded block the pruned weight, in the dtype of the forward pass."""
@@ -263,11 +248,6 @@ class BaseModel:
     def _embedding(self, entry: Entry, used: Tensor) -> Tensor:
         """Return the embedding table with its ``used`` rows filled, the others undefined."""
         rows = torch.unique(used)
-        if rows[-1] >= entry.shape[0]:
-            raise UserError(
-                f"the tokenizer in {self.folder} gives token {int(rows[-1])}, but the model has "
-                f"only {entry.shape[0]}; use the tokenizer that belongs to the model"
-            )
         table = torch.empty(entry.shape, dtype=self.compute_dtype, device=self.device)
         table[rows.to(self.device)] = self._convert(read_rows(entry, rows))
         return table
