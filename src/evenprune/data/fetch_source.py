@@ -13,7 +13,7 @@ from typing import get_args
 from ..io.checksums import Kind, read_mirrors, sealed
 from ..io.errors import UserError
 from ..io.files import write_json
-from ..io.outputs import check_file, check_ours
+from ..io.outputs import check_file
 from ..io.reading import parse_json
 from .hub import LOCK
 from .sources import local_source, resolve_source, within_mirror
@@ -53,8 +53,8 @@ def fetch_source(
     if not isinstance(found, dict):
         raise UserError(f"expected --entry to be a JSON object, got {entry[:80]!r}")
     mirrors = read_mirrors(mirror_file) if mirror_file else list(mirror or ())
-    check_file(out, [lock, mirror_file, local_source(kind, name, found, mirrors)])
-    check_ours(out, ("folder", "files"))
+    inputs = [lock, mirror_file, local_source(kind, name, found, mirrors)]
+    check_file(out, inputs, keys=("folder", "files"))
     record = resolve_source(kind, name, found, mirror=mirrors, lock_path=lock, cache=cache)
     record = within_mirror(record, mirrors, mirror_file, out) if mirror_file else record
     write_json(out, sealed(record))

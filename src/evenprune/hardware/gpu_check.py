@@ -21,7 +21,7 @@ from .. import __version__
 from ..io.codedigest import package_versions
 from ..io.files import write_json, write_text
 from ..io.gpu import claim_device
-from ..io.outputs import check_ours, check_place
+from ..io.outputs import check_file, check_place
 from ..io.pages import fill
 from ..models.loading import limit_threads, pick_device
 from . import trial
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     """Check the place, run the steps, write both files."""
     check_place(args.out)
     for name in NAMES:
-        check_ours(args.out / name, ["gpu_check"])
+        check_file(args.out / name, keys=["gpu_check"])
     with claim_device(pick_device(args.device)) as device, tempfile.TemporaryDirectory(
         prefix="evenprune-gpu-check-", dir=args.work
     ) as name:  # fmt: skip

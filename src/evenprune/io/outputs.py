@@ -79,11 +79,18 @@ def check_place(path: Path | str, inputs: Iterable[Input] = (), name: str = "--o
         _check_writable(path / "file", name, path)
 
 
-def check_file(path: Path | str, inputs: Iterable[Input] = (), name: str = "--out") -> None:
+def check_file(
+    path: Path | str,
+    inputs: Iterable[Input] = (),
+    name: str = "--out",
+    keys: Sequence[str] = (),
+) -> None:
     """Raise UserError unless the file ``path`` may be written.
 
     It must be absent or an ordinary file, no link, none of ``inputs`` nor below one of the
-    folders among them, and its folder writable.
+    folders among them, and its folder writable. One that is there must be ours where ``keys`` are
+    given: JSON has these, of JSON lines the first line, CSV these columns. JSON that does not parse
+    passes, as it may be a damaged one of ours.
     """
     path, inputs = Path(path), list(inputs)
     with _looking(path, name, folder=False):
@@ -95,30 +102,23 @@ def check_file(path: Path | str, inputs: Iterable[Input] = (), name: str = "--ou
                 )
         _refuse_inputs(path.parent, inputs, path, name)
         _check_writable(path, name)
-
-
-def check_ours(path: Path | str, keys: Sequence[str], name: str = "--out") -> None:
-    """Raise UserError for a file that is there and not one of ours.
-
-    JSON has to have ``keys``, of JSON lines the first line; CSV these columns. JSON that does not
-    parse passes: it may be a damaged one of ours.
-    """
-    suffix = Path(path).suffix
-    try:
-        with open(path, "rb") as file:
-            text = file.read() if suffix == ".json" else file.readline(100_000)
-        if suffix == ".csv":
-            ours = not text or text.rstrip(b"\r\n") == ",".join(keys).encode()
-        else:
-            content = json.loads(text)
-            ours = isinstance(content, dict) and set(keys) <= set(content)
-    except (OSError, ValueError, RecursionError):
-        return
-    if not ours:
+    if keys and not _is_ours(path, keys):
         raise UserError(
             f"{name} would write over {path}, which this program did not make; choose another "
             "place, or move that file away"
         )
+
+
+def _is_ours(path: Path, keys: Sequence[str]) -> bool:
+    try:
+        with open(path, "rb") as file:
+            text = file.read() if path.suffix == ".json" else file.readline(100_000)
+        if path.suffix == ".csv":
+            return not text or text.rstrip(b"\r\n") == ",".join(keys).encode()
+        content = json.loads(text)
+        return isinstance(content, dict) and set(keys) <= set(content)
+    except (OSError, ValueError, RecursionError):
+        return True
 
 
 def covers(outer: Path, inner: Path) -> bool:

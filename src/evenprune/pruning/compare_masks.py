@@ -16,7 +16,7 @@ from ..config.facts import DENSE, regime_facts
 from ..io.checksums import write_sum
 from ..io.errors import UserError
 from ..io.files import write_csv
-from ..io.outputs import check_file, check_ours
+from ..io.outputs import check_file
 from ..io.progress import track
 from ..io.reading import expected_form
 from ..models.identity import MANIFEST, identify, own_manifest
@@ -158,8 +158,7 @@ def run(args: argparse.Namespace) -> None:
     from ..data.hub_models import located
     from ..models.loading import limit_threads
 
-    check_file(args.out, [args.model, args.reference])
-    check_ours(args.out, COLUMNS)
+    check_file(args.out, [args.model, args.reference], keys=COLUMNS)
     limit_threads()
     both = (args.model, args.reference)
     with located(*both, trust=args.trust_remote_code) as found:

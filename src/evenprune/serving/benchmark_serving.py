@@ -27,9 +27,10 @@ from ..io.checksums import sealed, sha256_cached, source_folder
 from ..io.codedigest import package_versions
 from ..io.errors import UserError
 from ..io.files import digest, write_json
-from ..io.outputs import check_file, check_ours
+from ..io.outputs import check_file
 from ..io.progress import Progress
 from ..io.provenance import machine
+from ..models.architecture import max_positions
 from ..models.identity import Identity, identify
 from ..models.loading import limit_threads, load_config, load_tokenizer, own_dtype, pick_device
 from ..models.trust import add_trust_argument, trust_record
@@ -77,8 +78,7 @@ def make_job(asked: Settings, folders: dict[str, Path], prompts_file: Path, back
     texts = prompting.prompt_texts(place)
     models = {name: identify(folder) for name, folder in folders.items()}
     configs = {name: load_config(folder) for name, folder in folders.items()}
-    contexts = [getattr(one, "max_position_embeddings", None) for one in configs.values()]
-    context = min((one for one in contexts if one is not None), default=None)
+    context = min(map(max_positions, folders.values()))
     length = prompting.prompt_length(context, asked.prompt_tokens, asked.new_tokens)
     if length < asked.prompt_tokens:
         print(f"prompts cut to {length} tokens: the model's context is {context}")
@@ -193,8 +193,7 @@ def benchmark(
     beside = out.parent / "provenance.json"
     written = ((out, ("benchmark", "digest")), (beside, ("started", "load_seconds")))
     for file, keys in written:
-        check_file(file, inputs)
-        check_ours(file, keys)
+        check_file(file, inputs, keys=keys)
     chosen = choose(asked.backend)
     job = make_job(asked, folders, prompts, chosen)
     if chosen != asked.backend:

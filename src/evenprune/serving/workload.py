@@ -23,13 +23,11 @@ def prompt_texts(place: Path) -> list[str]:
     return [row["text"] for row in read_texts(place)]
 
 
-def prompt_length(context: int | None, wanted: int, new_tokens: int) -> int:
+def prompt_length(context: int, wanted: int, new_tokens: int) -> int:
     """Return ``wanted`` prompt tokens, or as many as fit with ``new_tokens`` into ``context``.
 
     Raises UserError when not even one prompt token fits.
     """
-    if context is None:
-        return wanted
     if context <= new_tokens:
         raise UserError(
             f"expected --new-tokens below the model's context of {context} tokens, "
