@@ -24,17 +24,10 @@ from ..models.architecture import (
     unload,
 )
 from ..models.experts import Slot, unpack_experts
+from ..models.identity import carried_files
 from ..models.loading import all_finite, check_model_folder
 from ..models.tensors import Stack, read_folder, read_rows, read_tensor
 from ..models.weights import Entry, read_header
-
-# Not part of a model folder that is to be carried over: other forms of the weights, and files
-# that describe a checkpoint of ours.
-WEIGHT_SUFFIXES = (
-    ".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json", ".pt", ".pth", ".h5",
-    ".msgpack", ".gguf", ".onnx", ".ckpt",
-)  # fmt: skip
-OWN_FILES = {"README.md", "manifest.json", "provenance.json", "layers.csv"}
 
 UNSTRUCTURED = [slug for slug, regime in REGIMES.items() if not regime.structured]
 
@@ -152,17 +145,6 @@ class BaseModel:
             shards[int(number) + 1 if number.isdigit() else 0].append(name)
         return shards
 
-    def carried_files(self) -> list[Path]:
-        """Return the files beside the weights that the result keeps byte for byte."""
-        return sorted(
-            file
-            for file in self.folder.iterdir()
-            if file.is_file()
-            and file.name not in OWN_FILES
-            and not file.name.startswith(".")
-            and not file.name.endswith(WEIGHT_SUFFIXES)
-        )
-
     def _convert(self, tensor: Tensor) -> Tensor:
         dtype = self.compute_dtype if tensor.is_floating_point() else tensor.dtype
         return tensor.to(device=self.device, dtype=dtype)
@@ -259,4 +241,4 @@ class BaseModel:
     def base_files(self) -> dict[str, str]:
         """Return the SHA-256 of each carried file and each weight file, by name."""
         weights = sorted({entry.file for entry in self.stored.values()})
-        return {file.name: sha256_cached(file) for file in [*self.carried_files(), *weights]}
+        return {file.name: sha256_cached(file) for file in [*carried_files(self.folder), *weights]}

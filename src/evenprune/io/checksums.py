@@ -98,6 +98,12 @@ def source_files(
     return names if kind == "data" else model_files(names, entry)
 
 
+def source_checksums(kind: Kind, place: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a source, a folder or a file, by its name."""
+    folder = place.parent if place.is_file() else place
+    return {name: sha256_cached(folder / name) for name in source_files(kind, place)}
+
+
 def matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
     """Return the names that any of the patterns matches, sorted."""
     patterns = list(patterns)

@@ -24,11 +24,7 @@ Input = Path | str | None
 
 
 def check_folder(
-    path: Path | str,
-    kind: str,
-    inputs: Iterable[Input] = (),
-    keep: Sequence[str] = (),
-    name: str = "--out",
+    path: Path | str, kind: str, inputs: Iterable[Input] = (), keep: Sequence[str] = ()
 ) -> None:
     """Raise UserError unless the folder ``path`` may be made or replaced by one of ``kind``.
 
@@ -38,33 +34,33 @@ def check_folder(
     replacing leaves alone.
     """
     path, inputs = Path(path), list(inputs)
-    with _looking(path, name):
+    with _looking(path):
         home = Path(os.path.expanduser("~"))  # stays `~` where there is none
         for what, place in (("working", Path.cwd()), ("home", home)):
             if covers(path, place):
                 raise UserError(
-                    f"{name} {path} is the {what} directory {place} or lies above it and would be "
+                    f"--out {path} is the {what} directory {place} or lies above it and would be "
                     "replaced; name a new folder"
                 )
         for given in inputs:
             if given and covers(path, Path(given)):
                 raise UserError(
-                    f"{name} {path} is the input {given} or holds it, and would be replaced; "
+                    f"--out {path} is the input {given} or holds it, and would be replaced; "
                     "name another folder"
                 )
         if kind != WORLD_MODEL:  # which lies in its world
-            _refuse_inputs(path, inputs, path, name)
+            _refuse_inputs(path, inputs, path)
         if path.is_dir() and os.path.ismount(path):
-            raise UserError(f"{name} {path} is a mount point; name a folder in it")
+            raise UserError(f"--out {path} is a mount point; name a folder in it")
         if reason := objection(path, kind, keep):
-            raise UserError(f"{name} {path} {reason}")
+            raise UserError(f"--out {path} {reason}")
         aside = _aside(path)
         if os.path.lexists(aside) and (aside.is_symlink() or not aside.is_dir()):
             raise UserError(f"{aside}, where {path} would be moved aside, is no folder; remove it")
         if reason := objection(aside, kind, keep):
             raise UserError(f"{aside}, where {path} would be moved aside, {reason}")
-        _check_writable(path / "file", name, path)
-        _check_writable(path, name)
+        _check_writable(path / "file", shown=path)
+        _check_writable(path)
 
 
 def check_place(path: Path | str, inputs: Iterable[Input] = (), name: str = "--out") -> None:
@@ -132,7 +128,7 @@ def covers(outer: Path, inner: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _looking(path: Path, name: str, folder: bool = True) -> Iterator[None]:
+def _looking(path: Path, name: str = "--out", folder: bool = True) -> Iterator[None]:
     """Refuse a link, and a file for a folder or the reverse, before the looks at ``path`` inside.
 
     What the system says about an impossible path becomes one UserError.
@@ -157,7 +153,7 @@ def _looking(path: Path, name: str, folder: bool = True) -> Iterator[None]:
         ) from error
 
 
-def _refuse_inputs(folder: Path, inputs: Iterable[Input], path: Path, name: str) -> None:
+def _refuse_inputs(folder: Path, inputs: Iterable[Input], path: Path, name: str = "--out") -> None:
     """Refuse to write ``path``, which lies in ``folder`` or is it, into an input folder."""
     for given in inputs:
         if given and Path(given).is_dir() and covers(Path(given), folder):
@@ -167,7 +163,7 @@ def _refuse_inputs(folder: Path, inputs: Iterable[Input], path: Path, name: str)
             )
 
 
-def _check_writable(path: Path, name: str, shown: Path | None = None) -> None:
+def _check_writable(path: Path, name: str = "--out", shown: Path | None = None) -> None:
     """Raise UserError unless something can be made beside ``path``."""
     place = next((one for one in path.parents if os.path.lexists(one)), path.parent)
     shown = shown or path

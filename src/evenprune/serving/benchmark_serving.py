@@ -13,10 +13,8 @@ the digests of the checkpoints are the same from run to run.
 
 import argparse
 import platform
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--model", type=Path, nargs="+", required=True, help="model folders, dense or pruned")
     add("--names", nargs="+", metavar="NAME", help="of them, in order; default: the folders")
     add("--prompts", type=Path, required=True, help="texts.jsonl, UltraChat folder or its record")
-    add("--out", type=Path, required=True, help="JSON file; provenance.json goes beside it")
+    add("--out", type=Path, required=True, help="JSON file")
     add_flags(parser, Settings)
     add_trust_argument(parser)
 
@@ -187,13 +185,8 @@ def benchmark(
     asked: Settings, folders: dict[str, Path], prompts: Path, out: Path, inputs: Sequence[Path]
 ) -> None:
     """Measure the models of ``folders`` by their names, and write what was found to ``out``."""
-    started = datetime.now(UTC)
-    clock = time.monotonic()
     limit_threads()
-    beside = out.parent / "provenance.json"
-    written = ((out, ("benchmark", "digest")), (beside, ("started", "load_seconds")))
-    for file, keys in written:
-        check_file(file, inputs, keys=keys)
+    check_file(out, inputs, keys=("benchmark", "digest"))
     chosen = choose(asked.backend)
     job = make_job(asked, folders, prompts, chosen)
     if chosen != asked.backend:
@@ -221,9 +214,6 @@ def benchmark(
         "rounds": records,
     }
     write_json(out, sealed(result))
-    about = {"seconds": time.monotonic() - clock, "load_seconds": engines.load_seconds}
-    about |= {"started": started.isoformat(timespec="seconds"), "host": platform.node()}
-    write_json(beside, about)
     for name, part in result["checkpoints"].items():
         described, headline = part["backend"], part["metrics"]
         print(

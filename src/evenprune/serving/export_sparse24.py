@@ -19,13 +19,13 @@ from ..data.hub_models import located
 from ..io.checksums import sealed
 from ..io.errors import UserError
 from ..io.files import read_json, sha256_file, write_json, write_text
-from ..io.marks import EXPORT, MARK
+from ..io.marks import EXPORT
 from ..io.outputs import atomic_folder, check_folder
 from ..io.progress import Progress
 from ..models.architecture import find_blocks, find_linears, load_skeleton, stored_name
 from ..models.experts import is_packed
 from ..models.identity import EXPORT as INDEX
-from ..models.identity import identify
+from ..models.identity import carried_files, identify
 from ..models.loading import check_model_folder, stored_weights
 from ..models.tensors import read_tensor, write_tensors
 from ..models.trust import add_trust_argument
@@ -35,8 +35,6 @@ from .export_card import export_card
 from .sparse24 import BITS, FORMAT, METHOD, NotSparse24Error, compress, decompress
 
 CONFIG, CARD = "config.json", "README.md"
-# Not carried into the export: they describe the files of the source folder.
-LEFT_OUT = {"manifest.json", "provenance.json", "layers.csv", WEIGHT_INDEX, CONFIG, CARD, MARK}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -176,11 +174,7 @@ def _exported(model: Path, out: Path) -> dict[str, Any]:
             written[target] = facts.pop("")["sha256"]
             weight_map |= dict.fromkeys(facts, target)
             total += sum(t.nbytes if isinstance(t, Tensor) else t.size for t in tensors.values())
-        names = [
-            file.name
-            for file in sorted(model.iterdir())
-            if file.is_file() and file not in headers and file.name not in LEFT_OUT
-        ]
+        names = [file.name for file in carried_files(model) if file.name != CONFIG]
         for name in names:
             shutil.copyfile(model / name, folder / name)
         index = {"metadata": {"total_size": total}, "weight_map": weight_map}
