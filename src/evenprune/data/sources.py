@@ -77,11 +77,9 @@ def unresolved(
     lock = read_lock(lock_path)
     for kind, name, entry in items:
         try:
-            if local_source(kind, name, entry, mirror):
-                continue
-            if entry.get("package") or pinned(kind, name, entry, lock):
-                continue
-            absent.append(str(missing(kind, name, entry, mirror, lock)))
+            here = local_source(kind, name, entry, mirror) or entry.get("package")
+            if not here and not pinned(kind, name, entry, lock):
+                absent.append(str(missing(kind, name, entry, mirror, lock)))
         except UserError as error:
             errors.append(str(error))
     return errors, absent

@@ -14,6 +14,7 @@ the digests of the checkpoints are the same from run to run.
 import argparse
 import platform
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,17 +113,13 @@ def measure(asked: Settings, job: Job, together: bool) -> tuple[Engines, list[Re
             gpus=asked.gpus, engines=len(job.folders) if together else 1,
         )  # fmt: skip
 
-    engines, meter = Engines(load, together), None
     progress = Progress(asked.rounds * len(names) * len(asked.batch_sizes), "benchmark-serving")
-    try:
+    with closing(Engines(load, together)) as engines:
         for name in names if together else ():
             engines.get(name)
-        meter = EnergyMeter(spec["device"], asked.carbon_intensity, asked.gpus)
-        return engines, measure_rounds(engines, meter, job.prompts, names, asked, progress.update)
-    finally:
-        if meter is not None:
-            meter.close()
-        engines.close()
+        with closing(EnergyMeter(spec["device"], asked.carbon_intensity, asked.gpus)) as meter:
+            found = measure_rounds(engines, meter, job.prompts, names, asked, progress.update)
+        return engines, found
 
 
 def energy_of(record: Record, device: str) -> dict[str, Any]:
