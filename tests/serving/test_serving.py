@@ -135,9 +135,9 @@ def reading(seconds, joules, source="measured"):
 
 def test_figures_of_one_measurement():
     # two calls a region: prefill 0.1 s and 5 J, generation 1.1 s and 55 J a call
-    out = measure.figures(
-        4, 10, 11, (reading(0.2, 10.0), 2), (reading(2.2, 110.0), 2), "cpu", 0.033
-    )
+    asked = measure.Settings(new_tokens=11, carbon_intensity=0.033)
+    both = (reading(0.2, 10.0), 2), (reading(2.2, 110.0), 2)
+    out = measure.figures([[0] * 10] * 4, asked, *both, "cpu")
     assert out["ttft_s"] == pytest.approx(0.1)
     assert out["prefill_tok_per_s"] == pytest.approx(400)
     assert out["decode_tok_per_s"] == pytest.approx(4 * 10 / 1.0)
