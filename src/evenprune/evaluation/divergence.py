@@ -108,7 +108,7 @@ def keep(lm: LanguageModel, windows: Sequence[Window], folder: Path) -> Kept:
     """Write a base model's hidden states of all windows, and its output embeddings, to a folder."""
     weight = lm.head.weight.detach()
     states, head = folder / "states", folder / "head"
-    torch.save(weight.cpu(), head)
+    torch.save(weight.cpu().clone(), head)  # else all that lies in its file would be written
     with open(states, "wb") as file:
         for found in scored_states(lm, windows, "fidelity: the base's hidden states"):
             file.write(tensor_bytes(found.to(weight.dtype).cpu().contiguous()))
