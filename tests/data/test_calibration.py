@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from evenprune.cli import main
 from evenprune.data.build_calibration import choose_texts
 from evenprune.data.calibration import (
-    ALIGNMENTS,
     align,
     tokenize_pairs,
     tokenize_texts,
@@ -54,7 +53,7 @@ def pair(name: str, stereotype: str, anti: str, category: str = "race") -> dict[
 tokens = st.lists(st.integers(0, 3), min_size=1, max_size=12)
 
 
-@given(tokens, tokens, st.sampled_from(ALIGNMENTS))
+@given(tokens, tokens, st.sampled_from(["equal-length", "pad", "suffix"]))
 def test_matches_are_monotone_in_range_and_hold_the_prefix(ids0, ids1, alignment):
     aligned = align(ids0, ids1, alignment, pad_id=9)
     if aligned is None:

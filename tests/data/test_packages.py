@@ -14,7 +14,7 @@ from test_calibration import cluster
 
 from evenprune.cli import main
 from evenprune.data.converters import convert
-from evenprune.data.hub import package_parts
+from evenprune.data.hub import dataset_parts
 from evenprune.data.hub_models import located
 from evenprune.data.readers.bbq import read_bbq
 from evenprune.data.sources import resolve_source, unresolved
@@ -124,7 +124,7 @@ def converted(tmp_path, name, files, **parts):
     for file, text in files.items():
         (tmp_path / file).write_text(text)
     paths = {part: [tmp_path / name for name in names] for part, names in parts.items()}
-    return convert(name, package_parts(name, {"package": package}), paths)
+    return convert(name, dataset_parts(name, {"package": package}, "package"), paths)
 
 
 def test_bbq_takes_its_target_from_the_metadata(tmp_path):

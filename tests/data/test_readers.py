@@ -13,7 +13,7 @@ from read_set import read
 
 from evenprune.data import converters
 from evenprune.data.converters import CONVERTERS, clean_hellaswag, texts_of
-from evenprune.data.hub import dataset_parts, package_parts
+from evenprune.data.hub import dataset_parts
 from evenprune.data.readers.bbq import bbq_files
 from evenprune.data.readers.choice import ChoiceItem
 from evenprune.data.readers.crows_pairs import CrowsPair
@@ -254,7 +254,7 @@ def test_unqover_of_the_mirror_survives(tmp_path, shared):
 @pytest.mark.parametrize("name", sorted(CONVERTERS))
 def test_other_columns_and_no_rows_are_said(repo, tmp_path, name):
     entry = read_yaml(repo / "config/catalogue.yaml")["datasets"][name]
-    parts = dataset_parts(name, entry) or package_parts(name, entry)
+    parts = dataset_parts(name, entry) or dataset_parts(name, entry, "package")
     file = tmp_path / "rows.jsonl"
     files = {part.name: [file] for part in parts}
     file.write_text('{"zorb": 1}\n')

@@ -13,7 +13,7 @@ from fake_hub import FakeHub
 from evenprune.cli import main
 from evenprune.data import sources
 from evenprune.data.converters import CONVERTERS
-from evenprune.data.hub import PARQUET_REF, dataset_parts, package_parts
+from evenprune.data.hub import PARQUET_REF, dataset_parts
 from evenprune.data.hub_models import hub_model
 from evenprune.data.prefetch import prefetch
 from evenprune.data.readers.texts import read_tinystories
@@ -204,7 +204,7 @@ def test_every_hub_entry_of_the_catalogue_has_a_converter_for_its_parts(repo):
     entries = read_yaml(repo / "config/catalogue.yaml")["datasets"]
     for name, entry in entries.items():
         given = [dataset_parts(name, entry or {})]
-        given += [package_parts(name, entry)] if (entry or {}).get("package") else []
+        given += [dataset_parts(name, entry, "package")] if (entry or {}).get("package") else []
         for parts in filter(None, given):
             # A converter asks for its parts by name: a missing one is a KeyError.
             tables = {part.name: MagicMock(**{"__iter__.return_value": iter(())}) for part in parts}

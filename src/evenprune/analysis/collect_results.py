@@ -28,7 +28,7 @@ from ..config.run_sheet import RunSheet, read_run_sheet
 from ..io.checksums import again, read_sealed
 from ..io.errors import UserError
 from ..io.files import read_json
-from ..io.outputs import check_file, check_ours
+from ..io.outputs import check_file
 from ..io.progress import Progress
 from ..io.reading import expected_form
 from ..stats import inference
@@ -258,11 +258,9 @@ def run(args: argparse.Namespace) -> None:
     run_sheet = read_run_sheet(args.run_sheet)
     files = [file for files in run_sheet.files.values() for file in files.values()]
     inputs = [args.run_sheet, *files]
-    check_file(args.out, [*inputs, args.significance])
-    check_ours(args.out, COLUMNS)
+    check_file(args.out, [*inputs, args.significance], keys=COLUMNS)
     if args.significance:
-        check_file(args.significance, inputs, "--significance")
-        check_ours(args.significance, significance.COLUMNS, "--significance")
+        check_file(args.significance, inputs, "--significance", significance.COLUMNS)
     results = collect(run_sheet)
     tests = significance.tests(run_sheet) if args.significance else None
     write_frame(args.out, results)

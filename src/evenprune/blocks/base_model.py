@@ -24,17 +24,10 @@ from ..models.architecture import (
     unload,
 )
 from ..models.experts import Slot, unpack_experts
+from ..models.identity import carried_files
 from ..models.loading import all_finite, check_model_folder
 from ..models.tensors import Stack, read_folder, read_rows, read_tensor
 from ..models.weights import Entry, read_header
-
-# Not part of a model folder that is to be carried over: other forms of the weights, and files
-# that describe a checkpoint of ours.
-WEIGHT_SUFFIXES = (
-    ".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json", ".pt", ".pth", ".h5",
-    ".msgpack", ".gguf", ".onnx", ".ckpt",
-)  # fmt: skip
-OWN_FILES = {"README.md", "manifest.json", "provenance.json", "layers.csv"}
 
 UNSTRUCTURED = [slug for slug, regime in REGIMES.items() if not regime.structured]
 
@@ -50,14 +43,6 @@ def assembled(
         name: found[None] if None in found else Stack([found[k] for k in range(len(found))])
         for name, found in parts.items()
     }
-
-
-def _check_shape(full: str, entry: Entry, wanted: Tensor) -> None:
-    if entry.shape != tuple(wanted.shape):
-        raise UserError(
-            f"{full} is stored with shape {entry.shape}, but config.json asks for "
-            f"{tuple(wanted.shape)}; the weights belong to another config.json"
-        )
 
 
 class BaseModel:
@@ -109,10 +94,6 @@ class BaseModel:
         """Return the entry of a parameter, in the base model or among other ``entries``."""
         return self.slot(name, entries).of(self.stored if entries is None else entries)
 
-    def stored_name(self, name: str) -> str:
-        """Return the name of the stored tensor that a parameter is, or is a part of."""
-        return self.slot(name).stored
-
     def linears(self) -> dict[str, nn.Module]:
         """Return all linear layers to be pruned by their full names, in order."""
         return {
@@ -136,7 +117,6 @@ class BaseModel:
                     "prune the unquantised checkpoint"
                 )
             weight: Any = linear.weight
-            _check_shape(full, entry, weight)
             columns = rows_of(linear, weight).shape[1]
             if regime.structured and columns % regime.of:
                 raise UserError(
@@ -164,17 +144,6 @@ class BaseModel:
             number = tail[len(head) :].split(".")[0] if tail.startswith(head) else ""
             shards[int(number) + 1 if number.isdigit() else 0].append(name)
         return shards
-
-    def carried_files(self) -> list[Path]:
-        """Return the files beside the weights that the result keeps byte for byte."""
-        return sorted(
-            file
-            for file in self.folder.iterdir()
-            if file.is_file()
-            and file.name not in OWN_FILES
-            and not file.name.startswith(".")
-            and not file.name.endswith(WEIGHT_SUFFIXES)
-        )
 
     def _convert(self, tensor: Tensor) -> Tensor:
         dtype = self.compute_dtype if tensor.is_floating_point() else tensor.dtype
@@ -207,7 +176,7 @@ class BaseModel:
 
     def _load_buffers(self, module: nn.Module, prefix: str, entries: Mapping[str, Entry]) -> None:
         """Load the buffers that a checkpoint stores, such as Gemma 4's scale of each layer."""
-        for name, buffer in list(module.named_buffers()):
+        for name, _ in list(module.named_buffers()):
             full = f"{prefix}.{name}"
             owner, _, leaf = name.rpartition(".")
             place = module.get_submodule(owner)
@@ -215,9 +184,7 @@ class BaseModel:
                 full in self.slots or is_stored(self.model, full, entries)
             ):
                 continue
-            entry = self.entry(full, entries)
-            _check_shape(full, entry, buffer)
-            place._buffers[leaf] = self._convert(read_tensor(entry))
+            place._buffers[leaf] = self._convert(read_tensor(self.entry(full, entries)))
 
     def set_weight(self, index: int, name: str, weight: Tensor) -> None:
         """Give a linear of a loaded block the pruned weight, in the dtype of the forward pass."""
@@ -263,11 +230,6 @@ class BaseModel:
     def _embedding(self, entry: Entry, used: Tensor) -> Tensor:
         """Return the embedding table with its ``used`` rows filled, the others undefined."""
         rows = torch.unique(used)
-        if rows[-1] >= entry.shape[0]:
-            raise UserError(
-                f"the tokenizer in {self.folder} gives token {int(rows[-1])}, but the model has "
-                f"only {entry.shape[0]}; use the tokenizer that belongs to the model"
-            )
         table = torch.empty(entry.shape, dtype=self.compute_dtype, device=self.device)
         table[rows.to(self.device)] = self._convert(read_rows(entry, rows))
         return table
@@ -279,4 +241,4 @@ class BaseModel:
     def base_files(self) -> dict[str, str]:
         """Return the SHA-256 of each carried file and each weight file, by name."""
         weights = sorted({entry.file for entry in self.stored.values()})
-        return {file.name: sha256_cached(file) for file in [*self.carried_files(), *weights]}
+        return {file.name: sha256_cached(file) for file in [*carried_files(self.folder), *weights]}

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..io.errors import Unsupported, UserError
+from ..io.errors import Unsupported, UserError, few
 from ..models.architecture import find_linears
 from ..models.experts import Experts, experts_of
 from ..models.loading import all_finite, total_of
@@ -142,10 +142,9 @@ def check_finite(values: Tensor, items: Sequence[str], where: str) -> None:
         return
     bad = ~torch.isfinite(values).flatten(0, -2).all(dim=1)
     if bad.any():
-        names = list(dict.fromkeys(items[token] for token in bad.nonzero().flatten().tolist()))
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        names = dict.fromkeys(items[token] for token in bad.nonzero().flatten().tolist())
         raise UserError(
-            f"NaN or infinity in {where} for calibration item {names[0]}{more}; "
+            f"NaN or infinity in {where} for calibration item {few(names, 1)}; "
             "check the model's weights, or load it in a dtype of wider range"
         )
 

@@ -41,7 +41,7 @@ from ..evaluation.benchmarks import (
 from ..evaluation.load_model import Loader
 from ..io.errors import UserError, printable
 from ..io.files import write_json, write_text
-from ..io.outputs import check_file, check_ours, check_place
+from ..io.outputs import check_file, check_place
 from ..models.stored import Stored
 from ..stats.verdicts import BIAS_MARGIN, LESS_FAIR, LOST, MARGIN, WORSE
 from .columns import terminal_width
@@ -384,7 +384,7 @@ def _check_out(place: Path, inputs: Sequence[Path]) -> None:
         raise UserError(f"--out {place} is the folder of a model; name another folder")
     for name in (JSON, HTML):
         check_file(place / name)
-    check_ours(place / JSON, ("dense", "blocks"))
+    check_file(place / JSON, keys=("dense", "blocks"))
 
 
 def _block(

@@ -23,7 +23,7 @@ from ..io.checksums import (
     recorded_checksums,
     sealed,
     sha256_cached,
-    source_files,
+    source_checksums,
     source_folder,
     source_record,
 )
@@ -128,11 +128,8 @@ def tokenizer_digest(folder: Path) -> str:
 
 def _source_checksums(given: Path | str) -> dict[str, str]:
     """Return the SHA-256 of a source's files, from its record or, for a folder, computed."""
-    if record := source_record(given):
-        return recorded_checksums(record)
-    folder = Path(given)
-    base = folder.parent if folder.is_file() else folder
-    return {name: sha256_cached(base / name) for name in source_files("data", folder)}
+    record = source_record(given)
+    return recorded_checksums(record) if record else source_checksums("data", Path(given))
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Pair = Mapping[str, Any]  # a row as ``read_pairs`` returns it
-ALIGNMENTS = ("equal-length", "pad", "suffix")
 
 
 @dataclass(frozen=True)
@@ -72,28 +71,23 @@ def align(
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, int], ...]] | None:
     """Return both token sequences and their matched positions, or None for a dropped pair.
 
-    Only ``pad`` changes the sequences and needs ``pad_id``. Raises ValueError for an unknown
-    alignment. See the module's text for what each alignment matches.
+    Only ``pad`` changes the sequences and needs ``pad_id``. See the module's text for what each
+    alignment matches.
     """
     first, second = tuple(ids0), tuple(ids1)
-    if alignment == "equal-length":
-        if len(first) != len(second):
-            return None
-    elif alignment == "pad":
+    if alignment == "equal-length" and len(first) != len(second):
+        return None
+    if alignment == "pad":
         length = max(len(first), len(second))
-        if length > min(len(first), len(second)) and pad_id is None:
-            raise ValueError("alignment 'pad' needs a padding token for pairs of unequal length")
         fill = () if pad_id is None else (pad_id,)
         first += fill * (length - len(first))
         second += fill * (length - len(second))
-    elif alignment == "suffix":
+    if alignment == "suffix":
         prefix = common_prefix(first, second)
         suffix = common_prefix(first[prefix:][::-1], second[prefix:][::-1])
         matches = [(k, k) for k in range(prefix)]
         matches += [(len(first) - k, len(second) - k) for k in range(suffix, 0, -1)]
         return first, second, tuple(matches)
-    else:
-        raise ValueError(f"unknown alignment {alignment!r}, expected one of {ALIGNMENTS}")
     return first, second, tuple((k, k) for k in range(len(first)))
 
 

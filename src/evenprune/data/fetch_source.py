@@ -7,13 +7,12 @@ when a file has changed.
 """
 
 import argparse
-from collections.abc import Sequence
 from typing import get_args
 
 from ..io.checksums import Kind, read_mirrors, sealed
 from ..io.errors import UserError
 from ..io.files import write_json
-from ..io.outputs import check_file, check_ours
+from ..io.outputs import check_file
 from ..io.reading import parse_json
 from .hub import LOCK
 from .sources import local_source, resolve_source, within_mirror
@@ -40,21 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write the record; raise UserError when the source is nowhere."""
-    fetch_source(**vars(args))
-
-
-def fetch_source(
-    kind: Kind, name: str, entry: str, mirror: Sequence[str] | None, mirror_file: str | None,
-    lock: str, cache: str, out: str,
-) -> None:  # fmt: skip
     """Write the record of a source; raise UserError when it is nowhere."""
-    found = parse_json(entry, "--entry")
-    if not isinstance(found, dict):
-        raise UserError(f"expected --entry to be a JSON object, got {entry[:80]!r}")
-    mirrors = read_mirrors(mirror_file) if mirror_file else list(mirror or ())
-    check_file(out, [lock, mirror_file, local_source(kind, name, found, mirrors)])
-    check_ours(out, ("folder", "files"))
-    record = resolve_source(kind, name, found, mirror=mirrors, lock_path=lock, cache=cache)
-    record = within_mirror(record, mirrors, mirror_file, out) if mirror_file else record
-    write_json(out, sealed(record))
+    entry = parse_json(args.entry, "--entry")
+    if not isinstance(entry, dict):
+        raise UserError(f"expected --entry to be a JSON object, got {args.entry[:80]!r}")
+    source = (args.kind, args.name, entry)
+    mirrors = read_mirrors(args.mirror_file) if args.mirror_file else list(args.mirror or ())
+    inputs = [args.lock, args.mirror_file, local_source(*source, mirrors)]
+    check_file(args.out, inputs, keys=("folder", "files"))
+    record = resolve_source(*source, mirror=mirrors, lock_path=args.lock, cache=args.cache)
+    if args.mirror_file:
+        record = within_mirror(record, mirrors, args.mirror_file, args.out)
+    write_json(args.out, sealed(record))

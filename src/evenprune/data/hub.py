@@ -52,25 +52,18 @@ def split_ref(repo: str) -> tuple[str, str | None]:
     return name, ref or None
 
 
-def dataset_parts(name: str, entry: Entry) -> list[Part]:
-    """Return the parts of a data set's ``hub`` entry; [] for one that the hub does not have.
+def dataset_parts(name: str, entry: Entry, key: str = "hub") -> list[Part]:
+    """Return the parts of a data set's ``hub`` or ``package`` entry; [] where it has none.
 
     Raises UserError for an entry of another form than the configuration describes.
     """
-    hub = entry.get("hub")
-    return _parts(f"datasets.{name}.hub", HubEntry, hub) if hub else []
-
-
-def package_parts(name: str, entry: Entry) -> list[Part]:
-    """Return the parts of a data set's ``package`` entry; UserError for one of another form."""
-    return _parts(f"datasets.{name}.package", PackageData, entry["package"])
-
-
-def _parts(where: str, kind: type[HubEntry] | type[PackageData], given: Any) -> list[Part]:
+    if not entry.get(key):
+        return []
+    kind: type[HubEntry | PackageData] = HubEntry if key == "hub" else PackageData
     try:
-        source = kind.model_validate(given)
+        source = kind.model_validate(entry[key])
     except ValidationError as error:
-        raise UserError(f"{where}: {next(field_errors(error, kind))[1]}") from None
+        raise UserError(f"datasets.{name}.{key}: {next(field_errors(error, kind))[1]}") from None
     default = source.name if isinstance(source, PackageData) else source.repo
     return [
         Part(name, *split_ref(getattr(part, "repo", None) or default or ""), part)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..io.checksums import Kind, sha256_cached, source_files, user_cache
+from ..io.checksums import Kind, sha256_cached, source_checksums, user_cache
 from ..io.codedigest import code_digest
 from ..io.errors import UserError
 from ..io.files import (
@@ -31,7 +31,7 @@ from ..io.files import (
 from ..io.marks import DATA_SET, FETCHED, objection
 from ..io.outputs import atomic_folder
 from ..models.gguf import convert_gguf
-from .hub import package_parts, select
+from .hub import dataset_parts, select
 
 SOURCE = "source.json"  # in a converted folder: where it comes from
 LICENCE = "LICENSE"
@@ -151,8 +151,7 @@ def _made(folder: Path, mark: str, module: str, make: Callable[[Path], dict[str,
 
 def _state(folder: Path, module: str) -> str:
     """Return the digests of the code that converts and of the files in a folder."""
-    files = {name: sha256_cached(folder / name) for name in source_files("data", folder)}
-    return f"{code_digest(module)} {digest(files)}"
+    return f"{code_digest(module)} {digest(source_checksums('data', folder))}"
 
 
 def package_source(kind: Kind, name: str, entry: Mapping[str, Any]) -> Path:
@@ -160,7 +159,7 @@ def package_source(kind: Kind, name: str, entry: Mapping[str, Any]) -> Path:
     from .converters import convert
 
     package = entry["package"]
-    parts = package_parts(name, entry) if kind == "data" else []
+    parts = dataset_parts(name, entry, "package") if kind == "data" else []
     wanted = {
         part.name: [f"{package['folder']}/{pattern}" for pattern in part.file.files]
         for part in parts

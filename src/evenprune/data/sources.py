@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config.catalogue import PACKAGED
-from ..io.checksums import Kind, sha256_cached, source_files
+from ..io.checksums import Kind, sha256_cached, source_checksums, source_files
 from ..io.errors import UserError
 from ..io.files import digest, write_text
 from ..io.marks import DATA_SET
@@ -77,11 +77,9 @@ def unresolved(
     lock = read_lock(lock_path)
     for kind, name, entry in items:
         try:
-            if local_source(kind, name, entry, mirror):
-                continue
-            if entry.get("package") or pinned(kind, name, entry, lock):
-                continue
-            absent.append(str(missing(kind, name, entry, mirror, lock)))
+            here = local_source(kind, name, entry, mirror) or entry.get("package")
+            if not here and not pinned(kind, name, entry, lock):
+                absent.append(str(missing(kind, name, entry, mirror, lock)))
         except UserError as error:
             errors.append(str(error))
     return errors, absent
@@ -94,10 +92,8 @@ def fingerprint(kind: Kind, name: str, entry: Entry, mirror: Mirrors, lock_path:
     the lock pins.
     Cheap enough to be asked for every source of every run: a large file is hashed once.
     """
-    folder = local_source(kind, name, entry, mirror)
-    if folder:
-        names, base = source_files(kind, folder), folder.parent if folder.is_file() else folder
-        return digest({file: sha256_cached(base / file) for file in names})
+    if place := local_source(kind, name, entry, mirror):
+        return digest(source_checksums(kind, place))
     lock = read_lock(lock_path)
     keys = {key for key, _ in pinned(kind, name, entry, lock).values()}
     if keys:

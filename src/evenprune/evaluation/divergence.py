@@ -82,21 +82,15 @@ def read_windows(
 
 @dataclass(frozen=True)
 class Kept:
-    """A base model's hidden states (positions, hidden) and output embeddings, in files."""
+    """A base model's hidden states (positions, hidden) and output embeddings, in files.
+
+    The latter's is torch's, (vocabulary, hidden).
+    """
 
     states: Path
     head: Path
-    width: int
-    rows: int
-    dtype: torch.dtype
     bias: Tensor | None
     transform: Callable[[Tensor], Tensor]
-
-    def embeddings(self) -> Tensor:
-        """Return the output embeddings (rows, hidden), mapped from their file."""
-        size = self.rows * self.width
-        whole = torch.from_file(str(self.head), shared=False, size=size, dtype=self.dtype)
-        return whole.view(self.rows, self.width)
 
 
 @torch.inference_mode()
@@ -114,15 +108,13 @@ def keep(lm: LanguageModel, windows: Sequence[Window], folder: Path) -> Kept:
     """Write a base model's hidden states of all windows, and its output embeddings, to a folder."""
     weight = lm.head.weight.detach()
     states, head = folder / "states", folder / "head"
-    with open(head, "wb") as file:
-        for rows in weight.split(max(1, PIECE // weight.shape[1])):
-            file.write(tensor_bytes(rows.cpu().contiguous()))
+    torch.save(weight.cpu().clone(), head)  # else all that lies in its file would be written
     with open(states, "wb") as file:
         for found in scored_states(lm, windows, "fidelity: the base's hidden states"):
             file.write(tensor_bytes(found.to(weight.dtype).cpu().contiguous()))
     bias = getattr(lm.head, "bias", None)
     bias = None if bias is None else bias.detach().cpu().clone()
-    return Kept(states, head, weight.shape[1], len(weight), weight.dtype, bias, lm.transform)
+    return Kept(states, head, bias, lm.transform)
 
 
 @dataclass(frozen=True)
@@ -179,16 +171,16 @@ def diverge(lm: LanguageModel, windows: Sequence[Window], kept: Kept) -> Diverge
     Raises UserError where the vocabularies differ in size, and for scores that are no numbers.
     """
     weight = lm.head.weight.detach()
-    if len(weight) != kept.rows:
+    head: Tensor = torch.load(kept.head, mmap=True)
+    if len(weight) != len(head):
         raise UserError(
-            f"expected the same vocabulary for KL divergence, got {kept.rows:,} output embeddings "
+            f"expected the same vocabulary for KL divergence, got {len(head):,} output embeddings "
             f"in the base and {len(weight):,} in the model; leave --fidelity out"
         )
-    head = kept.embeddings()
     parts: list[tuple[Tensor, ...]] = []
     with open(kept.states, "rb") as file:
         for window, states in zip(windows, scored_states(lm, windows, "fidelity"), strict=True):
-            before = torch.empty(len(states), kept.width, dtype=kept.dtype)
+            before = torch.empty(len(states), head.shape[1], dtype=head.dtype)
             file.readinto(tensor_bytes(before))
             targets = torch.tensor(window.targets, device=states.device)
             for rows in torch.arange(len(states)).split(SCORED):
@@ -214,8 +206,8 @@ def _block(
     before, states = before.to(states.device).float(), states.float()
     ours, theirs = _Sums(targets), _Sums(targets)
     gap = torch.zeros_like(ours.total)  # sum of exp of the base's logits times both's difference
-    step = max(1, PIECE // max(len(states), kept.width, weight.shape[1]))
-    for start in range(0, kept.rows, step):
+    step = max(1, PIECE // max(len(states), head.shape[1], weight.shape[1]))
+    for start in range(0, len(head), step):
         rows = slice(start, start + step)
         base = kept.transform(_product(before, head[rows].to(states.device), kept.bias, rows))
         own = lm.transform(_product(states, weight[rows], bias, rows))

@@ -19,7 +19,7 @@ from ..data.hub_models import located
 from ..io.checksums import sealed, sha256_cached, source_folder
 from ..io.errors import UserError
 from ..io.files import write_json
-from ..io.outputs import check_file, check_ours, check_place
+from ..io.outputs import check_file, check_place
 from ..io.provenance import FINISHED, cpu_seconds, machine, read_record
 from ..io.reading import parse_json
 from ..models.identity import identify
@@ -113,12 +113,10 @@ def evaluate_all(
 ) -> None:
     """Evaluate on each benchmark by its name what is not in ``out``; write the summary there."""
     check_place(out, inputs)
-    check_file(out / SUMMARY)
-    check_ours(out / SUMMARY, ("model_sha256", "benchmarks"))
+    check_file(out / SUMMARY, keys=("model_sha256", "benchmarks"))
     for slug, (spec, data) in benchmarks.items():
         check_out(out / slug, [*inputs, data, spec.judge])
-        check_file(out / slug / FINISHED)
-        check_ours(out / slug / FINISHED, TIMED)
+        check_file(out / slug / FINISHED, keys=TIMED)
     identity = identify(loader.folder)
     summary = {}
     with loader:

@@ -2,13 +2,13 @@
 
 Prunes a random model of a real shape (nothing is downloaded), compares its masks with
 the CPU's, and times each phase. Writes gpu-check.json and gpu-check.md into --out: send both back.
-Ten minutes or less; about 9 GB of disk below --work.
+Ten minutes or less; about 9 GB of disk below --work. With --device cpu it tries the program itself,
+on a tiny model, in seconds.
 """
 
 import argparse
 import json
 import platform
-import shutil
 import tempfile
 import time
 from datetime import UTC, datetime
@@ -19,18 +19,17 @@ import torch
 
 from .. import __version__
 from ..io.codedigest import package_versions
-from ..io.errors import UserError
 from ..io.files import write_json, write_text
 from ..io.gpu import claim_device
-from ..io.outputs import check_ours, check_place
+from ..io.outputs import check_file, check_place
 from ..io.pages import fill
-from ..models.loading import limit_threads
+from ..models.loading import limit_threads, pick_device
 from . import trial
 
 DATA_FILES = ("gpu_check.md.j2",)  # part of this module's code, see codedigest.py
 TEMPLATE = Path(__file__).with_name(DATA_FILES[0])
 NAMES = ("gpu-check.json", "gpu-check.md")
-DISK = {"1b": 9 << 30, "tiny": 64 << 20}  # bytes: models and what is pruned of them
+SIZES = {"cuda": "1b", "cpu": "tiny"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,43 +37,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--out", type=Path, required=True, metavar="DIR", help="folder of the two files")
     add("--device", choices=("cuda", "cpu"), default="cuda",
-        help="cpu tries the program itself, with --size tiny (default: cuda)")  # fmt: skip
-    add("--size", choices=trial.TRIALS, default="1b",
-        help="1b: the shape of a Llama of 1.2 billion parameters; tiny: seconds")  # fmt: skip
+        help="cuda: the shape of a Llama of 1.2 billion parameters; cpu: tiny (default: cuda)"
+    )  # fmt: skip
     add("--work", type=Path, metavar="DIR", help="folder for temporary models (default: TMPDIR)")
-
-
-def check_device(device: str, size: str) -> None:
-    """Raise UserError where there is no such device, or it is too slow for the size."""
-    if device == "cpu" and size != "tiny":
-        raise UserError(
-            f"expected --size tiny with --device cpu, got {size}: that would take hours and say "
-            "nothing about a GPU; add --size tiny, or run it on a GPU"
-        )
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UserError(
-            "gpu-check needs a CUDA device, but torch sees none here: nothing was measured; run it "
-            "on a machine with an NVIDIA GPU, or try the program with --device cpu --size tiny"
-        )
 
 
 def run(args: argparse.Namespace) -> None:
     """Check the place, run the steps, write both files."""
     check_place(args.out)
     for name in NAMES:
-        check_ours(args.out / name, ["gpu_check"])
-    check_device(args.device, args.size)
-    with claim_device(args.device) as device, tempfile.TemporaryDirectory(
+        check_file(args.out / name, keys=["gpu_check"])
+    with claim_device(pick_device(args.device)) as device, tempfile.TemporaryDirectory(
         prefix="evenprune-gpu-check-", dir=args.work
     ) as name:  # fmt: skip
-        free = shutil.disk_usage(name).free
-        if free < DISK[args.size]:
-            raise UserError(
-                f"expected {DISK[args.size] >> 20} MB of free disk for the models, found "
-                f"{free >> 20} MB at {Path(name).parent}; name another folder with --work"
-            )
         limit_threads()
-        report = check(device, args.size, Path(name))
+        report = check(device, SIZES[args.device], Path(name))
     args.out.mkdir(parents=True, exist_ok=True)
     write_json(args.out / NAMES[0], report)
     write_text(args.out / NAMES[1], page(report))

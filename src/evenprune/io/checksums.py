@@ -98,6 +98,12 @@ def source_files(
     return names if kind == "data" else model_files(names, entry)
 
 
+def source_checksums(kind: Kind, place: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of a source, a folder or a file, by its name."""
+    folder = place.parent if place.is_file() else place
+    return {name: sha256_cached(folder / name) for name in source_files(kind, place)}
+
+
 def matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
     """Return the names that any of the patterns matches, sorted."""
     patterns = list(patterns)
@@ -236,9 +242,8 @@ def check_calibration_file(path: Path) -> str:
     """
     manifest = path.parent / "manifest.json"
     remedy = f"put it back, or build the calibration again: run {again(manifest)}"
-    content = read_json(manifest) if manifest.is_file() else {}
+    content = read_sealed(manifest, remedy, foreign=True) if manifest.is_file() else {}
     if "checksum" in content:
-        check_seal(content, manifest, remedy)
         files = {name: sha for name, sha in content["files"].items() if name == path.name}
         compare_files(path.parent, files, manifest, remedy)
     return sha256_cached(path)

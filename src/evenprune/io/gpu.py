@@ -5,7 +5,6 @@ files nobody holds and waits while there are too few. The kernel drops a lock wi
 holds it, however that ends, so nothing has to be cleaned up after a dead job.
 """
 
-import argparse
 import contextlib
 import fcntl
 import os
@@ -16,19 +15,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .errors import UserError
-
-
-def add_gpus_argument(parser: argparse.ArgumentParser) -> None:
-    """Declare over how many GPUs a model is spread."""
-    parser.add_argument(
-        "--gpus", type=_positive, default=1, metavar="N", help="GPUs that hold the model together"
-    )
-
-
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1000):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
-    return int(text)
 
 
 def lock_folder() -> Path:
@@ -55,11 +41,8 @@ def claim_several(
     """Yield the indices of ``count`` devices that no other process has claimed, until the end.
 
     Waits while fewer are free, holding none meanwhile, looks again every ``interval`` seconds,
-    and says so once. Raises ValueError where there are fewer names, UserError where no lock file
-    can be written.
+    and says so once. Raises UserError where no lock file can be written.
     """
-    if not 0 < count <= len(names):
-        raise ValueError(f"no device to claim: {count} of {len(names)}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in names:
@@ -103,7 +86,7 @@ def claim_devices(device: str, count: int) -> Iterator[list[str]]:
         yield [device]
         return
     names = visible_gpus()
-    if len(names) < count:
+    if not 0 < count <= len(names):
         raise UserError(
             f"the model needs {count} GPUs (models.<name>.gpus, --gpus), but this job sees "
             f"{len(names)}; run with `--resources gpu={count}` on a machine that has as many, or "

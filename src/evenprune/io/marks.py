@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from .errors import few
 from .files import write_json
 
 MARK = ".evenprune.json"
@@ -60,9 +61,8 @@ def objection(folder: Path, kind: str, keep: Sequence[str] = ()) -> str:
             "name a new folder, or remove this one yourself"
         )
     if added := sorted(found - set(mark.files)):
-        more = f" and {len(added) - 1} more" if len(added) > 1 else ""
         return (
-            f"is a {kind} of this program to which files were added ({added[0]}{more}), and "
+            f"is a {kind} of this program to which files were added ({few(added, 1)}), and "
             "replacing it would delete them; move them away, or name a new folder"
         )
     return ""

@@ -249,7 +249,6 @@ def pack(model: nn.Module, keep: nn.Module) -> None:
             if module is not keep:
                 module.weight = nn.Parameter(weight.to("meta"), requires_grad=False)
     for parameter in model.parameters():
-        if not parameter.is_meta and is_plain(
-            parameter
-        ):  # a copy: as long as one tensor lies in the file, all of it does
+        # A copy: as long as one tensor lies in the file, all of it does.
+        if not parameter.is_meta and is_plain(parameter):
             parameter.data = parameter.data.clone()

@@ -24,11 +24,7 @@ Input = Path | str | None
 
 
 def check_folder(
-    path: Path | str,
-    kind: str,
-    inputs: Iterable[Input] = (),
-    keep: Sequence[str] = (),
-    name: str = "--out",
+    path: Path | str, kind: str, inputs: Iterable[Input] = (), keep: Sequence[str] = ()
 ) -> None:
     """Raise UserError unless the folder ``path`` may be made or replaced by one of ``kind``.
 
@@ -38,33 +34,33 @@ def check_folder(
     replacing leaves alone.
     """
     path, inputs = Path(path), list(inputs)
-    with _looking(path, name):
+    with _looking(path):
         home = Path(os.path.expanduser("~"))  # stays `~` where there is none
         for what, place in (("working", Path.cwd()), ("home", home)):
             if covers(path, place):
                 raise UserError(
-                    f"{name} {path} is the {what} directory {place} or lies above it and would be "
+                    f"--out {path} is the {what} directory {place} or lies above it and would be "
                     "replaced; name a new folder"
                 )
         for given in inputs:
             if given and covers(path, Path(given)):
                 raise UserError(
-                    f"{name} {path} is the input {given} or holds it, and would be replaced; "
+                    f"--out {path} is the input {given} or holds it, and would be replaced; "
                     "name another folder"
                 )
         if kind != WORLD_MODEL:  # which lies in its world
-            _refuse_inputs(path, inputs, path, name)
+            _refuse_inputs(path, inputs, path)
         if path.is_dir() and os.path.ismount(path):
-            raise UserError(f"{name} {path} is a mount point; name a folder in it")
+            raise UserError(f"--out {path} is a mount point; name a folder in it")
         if reason := objection(path, kind, keep):
-            raise UserError(f"{name} {path} {reason}")
+            raise UserError(f"--out {path} {reason}")
         aside = _aside(path)
         if os.path.lexists(aside) and (aside.is_symlink() or not aside.is_dir()):
             raise UserError(f"{aside}, where {path} would be moved aside, is no folder; remove it")
         if reason := objection(aside, kind, keep):
             raise UserError(f"{aside}, where {path} would be moved aside, {reason}")
-        _check_writable(path / "file", name, path)
-        _check_writable(path, name)
+        _check_writable(path / "file", shown=path)
+        _check_writable(path)
 
 
 def check_place(path: Path | str, inputs: Iterable[Input] = (), name: str = "--out") -> None:
@@ -79,11 +75,18 @@ def check_place(path: Path | str, inputs: Iterable[Input] = (), name: str = "--o
         _check_writable(path / "file", name, path)
 
 
-def check_file(path: Path | str, inputs: Iterable[Input] = (), name: str = "--out") -> None:
+def check_file(
+    path: Path | str,
+    inputs: Iterable[Input] = (),
+    name: str = "--out",
+    keys: Sequence[str] = (),
+) -> None:
     """Raise UserError unless the file ``path`` may be written.
 
     It must be absent or an ordinary file, no link, none of ``inputs`` nor below one of the
-    folders among them, and its folder writable.
+    folders among them, and its folder writable. One that is there must be ours where ``keys`` are
+    given: JSON has these, of JSON lines the first line, CSV these columns. JSON that does not parse
+    passes, as it may be a damaged one of ours.
     """
     path, inputs = Path(path), list(inputs)
     with _looking(path, name, folder=False):
@@ -95,30 +98,23 @@ def check_file(path: Path | str, inputs: Iterable[Input] = (), name: str = "--ou
                 )
         _refuse_inputs(path.parent, inputs, path, name)
         _check_writable(path, name)
-
-
-def check_ours(path: Path | str, keys: Sequence[str], name: str = "--out") -> None:
-    """Raise UserError for a file that is there and not one of ours.
-
-    JSON has to have ``keys``, of JSON lines the first line; CSV these columns. JSON that does not
-    parse passes: it may be a damaged one of ours.
-    """
-    suffix = Path(path).suffix
-    try:
-        with open(path, "rb") as file:
-            text = file.read() if suffix == ".json" else file.readline(100_000)
-        if suffix == ".csv":
-            ours = not text or text.rstrip(b"\r\n") == ",".join(keys).encode()
-        else:
-            content = json.loads(text)
-            ours = isinstance(content, dict) and set(keys) <= set(content)
-    except (OSError, ValueError, RecursionError):
-        return
-    if not ours:
+    if keys and not _is_ours(path, keys):
         raise UserError(
             f"{name} would write over {path}, which this program did not make; choose another "
             "place, or move that file away"
         )
+
+
+def _is_ours(path: Path, keys: Sequence[str]) -> bool:
+    try:
+        with open(path, "rb") as file:
+            text = file.read() if path.suffix == ".json" else file.readline(100_000)
+        if path.suffix == ".csv":
+            return not text or text.rstrip(b"\r\n") == ",".join(keys).encode()
+        content = json.loads(text)
+        return isinstance(content, dict) and set(keys) <= set(content)
+    except (OSError, ValueError, RecursionError):
+        return True
 
 
 def covers(outer: Path, inner: Path) -> bool:
@@ -132,7 +128,7 @@ def covers(outer: Path, inner: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _looking(path: Path, name: str, folder: bool = True) -> Iterator[None]:
+def _looking(path: Path, name: str = "--out", folder: bool = True) -> Iterator[None]:
     """Refuse a link, and a file for a folder or the reverse, before the looks at ``path`` inside.
 
     What the system says about an impossible path becomes one UserError.
@@ -157,7 +153,7 @@ def _looking(path: Path, name: str, folder: bool = True) -> Iterator[None]:
         ) from error
 
 
-def _refuse_inputs(folder: Path, inputs: Iterable[Input], path: Path, name: str) -> None:
+def _refuse_inputs(folder: Path, inputs: Iterable[Input], path: Path, name: str = "--out") -> None:
     """Refuse to write ``path``, which lies in ``folder`` or is it, into an input folder."""
     for given in inputs:
         if given and Path(given).is_dir() and covers(Path(given), folder):
@@ -167,7 +163,7 @@ def _refuse_inputs(folder: Path, inputs: Iterable[Input], path: Path, name: str)
             )
 
 
-def _check_writable(path: Path, name: str, shown: Path | None = None) -> None:
+def _check_writable(path: Path, name: str = "--out", shown: Path | None = None) -> None:
     """Raise UserError unless something can be made beside ``path``."""
     place = next((one for one in path.parents if os.path.lexists(one)), path.parent)
     shown = shown or path

@@ -108,33 +108,29 @@ def read_text(path: Path | str, what: str = "a text file") -> str:
         return handle.read()
 
 
-def parse_json(text: str, origin: str) -> Any:
+def parse_json(text: str, origin: Path | str, finite: bool = True) -> Any:
     """Return the object that JSON text stands for; ``origin`` says whose it is.
 
+    ``finite=False`` takes Infinity and NaN too, which model configurations may have.
     Raises UserError for text that does not parse, NaN and numbers beyond a float, whole numbers
     of thousands of digits, hundreds of levels, a key that comes twice, and halves of surrogate
     pairs, which no file or tokenizer takes.
     """
     try:
-        return _decode(text)
+        return _decode(text, finite)
     except ValueError as error:
-        raise UserError(f"expected JSON in {origin}, but it does not parse: {error}") from None
+        raise UserError(
+            f"expected JSON in {origin}, but it does not parse: {error}; mend it or fetch it again"
+        ) from None
 
 
 def read_json(path: Path | str, finite: bool = True) -> Any:
     """Return the JSON object (a dict) of a file.
 
-    ``finite=False`` takes Infinity and NaN too, which model configurations may have. Raises
-    UserError as ``open_text`` and ``parse_json``, and where the JSON is no object.
+    Raises UserError as ``open_text`` and ``parse_json``, and where the JSON is no object.
     """
     with open_text(path, "a JSON file") as handle:
-        text = handle.read()
-    try:
-        loaded = _decode(text, finite)
-    except ValueError as error:
-        raise UserError(
-            f"expected JSON in {path}, but it does not parse: {error}; mend it or fetch it again"
-        ) from None
+        loaded = parse_json(handle.read(), path, finite)
     if not isinstance(loaded, dict):
         raise UserError(f"expected a JSON object in {path}, got {shown(loaded)}; check the path")
     return loaded

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from ..serving.environment import VARIABLES, one_line, vllm_version
+from ..serving.environment import VARIABLES, one_line, vllm_device, vllm_version
 
 # vLLM's CPU build takes blocks of 128 tokens, longer than what most prompts share.
 CPU_BLOCK = 32
@@ -53,15 +53,8 @@ class Engine:
         for key, value in ENVIRONMENT.items():
             os.environ.setdefault(key, value)
         from vllm import LLM, SamplingParams
-        from vllm.platforms import current_platform
 
-        on_cpu = current_platform.is_cpu()
-        found = "cpu" if on_cpu else "cuda"
-        if device and device != found:
-            raise ValueError(
-                f"device {device} was asked for, but this vLLM is built for {found}; use "
-                f"--device {found} or another environment"
-            )
+        found = vllm_device(device)
         self.sampling = SamplingParams
         self.llm = LLM(
             model=model,
@@ -74,7 +67,7 @@ class Engine:
             # The model folder's own sampling options and end tokens stay out of it.
             generation_config="vllm",
             # Compiling a model takes longer on a CPU than it saves here.
-            **({"enforce_eager": True, "block_size": CPU_BLOCK} if on_cpu else {}),
+            **({"enforce_eager": True, "block_size": CPU_BLOCK} if found == "cpu" else {}),
             **({"tensor_parallel_size": gpus} if gpus > 1 else {}),
         )
         config = self.llm.llm_engine.vllm_config.model_config

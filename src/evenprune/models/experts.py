@@ -61,7 +61,7 @@ class Transposed(Conv1D):
         return product if self.bias is None else product + self.bias
 
 
-class Expert(nn.Module):
+class Expert(nn.ModuleDict):
     """One expert: ``ups`` are the names of the linears that take the tokens, side by side."""
 
     def __init__(
@@ -70,20 +70,18 @@ class Expert(nn.Module):
         ups: Sequence[str],
         activate: Callable[[Tensor], Tensor],
     ) -> None:
-        super().__init__()
-        for name, linear in linears.items():
-            self.add_module(name, linear)
+        super().__init__(linears)
         self.ups = list(ups)
         self.__dict__["activate"] = activate  # the library's, whose modules stay with it
 
     def inner(self, rows: Tensor) -> Tensor:
         """Return the input (r, i) of ``down_proj`` for tokens (r, h)."""
-        parts = [self.get_submodule(name)(rows) for name in self.ups]
+        parts = [self[name](rows) for name in self.ups]
         return self.__dict__["activate"](parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1))
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return the expert's output (r, h) for tokens (r, h)."""
-        return self.get_submodule(DOWN)(self.inner(rows))
+        return self[DOWN](self.inner(rows))
 
 
 class Experts(nn.Module):
@@ -155,7 +153,7 @@ def _packed(expert: Expert, name: str) -> Tensor:
     leaf = "bias" if name.endswith("_bias") else "weight"
     linear = name.removesuffix("_bias")
     names = [DOWN] if linear == DOWN else expert.ups
-    parts = [getattr(expert.get_submodule(one), leaf) for one in names]
+    parts = [getattr(expert[one], leaf) for one in names]
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 

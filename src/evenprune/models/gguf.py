@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 ALONE, NAMED = 0.99, 0.05  # shares of a form that is named alone, and of one that is named at all
 
 
-def stored_as(path: Path, header: Header) -> str:
-    """Return what the matrices of a GGUF file's blocks, which are pruned, are stored as.
+def stored_as(path: Path, header: Header) -> tuple[str, Stored]:
+    """Return what the matrices of a GGUF file's blocks, which are pruned, are stored as, and take.
 
     Of several forms it names the shares of the values, and the most frequent one's bits. Raises
     UserError for a file that holds no matrix.
@@ -33,7 +33,8 @@ def stored_as(path: Path, header: Header) -> str:
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
     counts: Counter[GGMLQuantizationType] = Counter()
-    for tensor in _matrices(header):
+    matrices = _matrices(header)
+    for tensor in matrices:
         counts[tensor.tensor_type] += tensor.n_elements
     most = counts.most_common(1)[0][0] if counts else None
     bits = re.search(r"\d+", most.name) if most is not None else None
@@ -46,8 +47,10 @@ def stored_as(path: Path, header: Header) -> str:
     if shares[named] < ALONE:
         named = ", ".join(f"{name} {x:.0%}" for name, x in shares.items() if x >= NAMED)
         named = named.replace("%", " %")
-    quantised = GGML_QUANT_SIZES[most][0] > 1
-    return f"{bits[0]}-bit weights ({named}){', de-quantised' if quantised else ''}"
+    end = ", de-quantised" if GGML_QUANT_SIZES[most][0] > 1 else ""
+    taken = 8 * sum(one.n_bytes for one in matrices) / counts.total()
+    stored = Stored(taken, path.stat().st_size, f"GGUF {named}{end}")
+    return f"{bits[0]}-bit weights ({named}){end}", stored
 
 
 def _matrices(header: Header) -> "list[ReaderTensor]":
@@ -55,14 +58,6 @@ def _matrices(header: Header) -> "list[ReaderTensor]":
     matrices = {name: one for name, one in header.tensors.items() if len(one.shape) > 1}
     inside = [one for name, one in matrices.items() if name.startswith("blk.")]
     return inside or list(matrices.values())
-
-
-def _stored(path: Path, header: Header, weights: str) -> Stored:
-    """Return what a file takes; ``weights`` is what ``stored_as`` says of it."""
-    matrices = _matrices(header)
-    values = sum(one.n_elements for one in matrices)
-    form = weights.partition(" weights ")[2].replace("(", "GGUF ", 1).replace(")", "", 1)
-    return Stored(8 * sum(one.n_bytes for one in matrices) / values, path.stat().st_size, form)
 
 
 def _check(path: Path, header: Header) -> None:
@@ -94,11 +89,11 @@ def convert_gguf(path: Path, new: Path, dtype: str = "bfloat16") -> dict[str, An
     from .tensors import write_tensors
 
     header = read_header(path)
-    weights = stored_as(path, header)
+    weights, stored = stored_as(path, header)
     _check(path, header)
     asked = asked_of(path, header.keys)
     source: dict[str, Any] = {"weights": weights, "file": path.name, "sha256": sha256_file(path)}
-    source["stored"] = _stored(path, header, weights).as_dict()
+    source["stored"] = stored.as_dict()
     print(
         f"converting {printable(path.name)} ({weights}) to a model folder in {dtype}",
         file=sys.stderr,

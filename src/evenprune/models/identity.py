@@ -33,6 +33,12 @@ IDENTIFYING = (
 )
 # What lies in a pruned folder beside the files that its manifest lists.
 UNLISTED = {MANIFEST, "provenance.json"}
+# Not carried over: other forms of the weights, and files that describe a checkpoint of ours.
+WEIGHT_SUFFIXES = (
+    ".safetensors", ".safetensors.index.json", ".bin", ".bin.index.json", ".pt", ".pth", ".h5",
+    ".msgpack", ".gguf", ".onnx", ".ckpt",
+)  # fmt: skip
+OWN_FILES = {"README.md", MANIFEST, "provenance.json", "layers.csv"}
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,18 @@ class Identity:
     def as_dict(self) -> dict[str, str | None]:
         """Return the digests as they are recorded in results."""
         return asdict(self)
+
+
+def carried_files(folder: Path) -> list[Path]:
+    """Return the files beside the weights that what is made of a model folder keeps as they are."""
+    return sorted(
+        file
+        for file in folder.iterdir()
+        if file.is_file()
+        and file.name not in OWN_FILES
+        and not file.name.startswith(".")
+        and not file.name.endswith(WEIGHT_SUFFIXES)
+    )
 
 
 def files_digest(checksums: Mapping[str, str]) -> str:

@@ -226,7 +226,7 @@ def check_model_folder(folder: Path | str, quantised: bool = False) -> None:
         _check_buffers(folder, bare)
         options = {"config": config, "device_map": "meta", "ignore_mismatched_sizes": True}
         model, found = pretrained(folder, **options)
-    _check_found(folder, found)
+    check_found(folder, found)
     _check_floating(folder, model, stored)
 
 
@@ -242,7 +242,7 @@ def pretrained(folder: Path | str, **options: Any) -> tuple[Any, dict[str, Any]]
     return model, found
 
 
-def _check_found(folder: Path, found: dict[str, Any]) -> None:
+def check_found(folder: Path, found: dict[str, Any]) -> None:
     """Raise UserError for what transformers found missing, too much or of another shape."""
     mismatched = [str(item[0]) for item in found["mismatched_keys"]]
     for names, what in (
@@ -321,7 +321,7 @@ def load_model(
         kwargs |= spread(devices)
     with library_errors(folder, "model"), quiet() if method else contextlib.nullcontext():
         model, found = pretrained(folder, config=config, dtype=dtype, **kwargs)
-    _check_found(Path(folder), found)
+    check_found(Path(folder), found)
     settle(model, method, Path(folder))
     if len(devices) <= 1 and not method:
         model = model.to(device)

@@ -54,7 +54,7 @@ def stored_form(folder: Path) -> Stored:
         found = Stored.of(read_json(folder / SOURCE).get("stored"))
         if found:
             return found
-    from .tensors import NAMES
+    from .tensors import DTYPES
 
     files = stored_weights(folder)
     size = sum(file.stat().st_size for file in files)
@@ -63,8 +63,8 @@ def stored_form(folder: Path) -> Stored:
         for entry in part.values():
             sizes[entry.dtype] += entry.size
     dtype = sizes.most_common(1)[0][0] if sizes else ""
-    names = {name: str(torch_name).removeprefix("torch.") for torch_name, name in NAMES.items()}
-    form = quantised_by(load_config(folder)) or names.get(dtype, dtype)
+    named = str(DTYPES.get(dtype, dtype)).removeprefix("torch.")
+    form = quantised_by(load_config(folder)) or named
     return Stored(_bits(folder), size, form)
 
 

@@ -66,7 +66,7 @@ def read_header(file: Path) -> dict[str, Entry]:
             raise UserError(
                 f"{file} is truncated or damaged ({shown(str(error), 200)}); fetch it again"
             ) from None
-    header = parse_json(text, f"the header of {file} (fetch it again)")
+    header = parse_json(text, f"the header of {file}")
     header.pop("__metadata__", None)
     found = {}
     for name, item in header.items():

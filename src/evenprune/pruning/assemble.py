@@ -10,7 +10,7 @@ from ..blocks.packing import Text
 from ..io.checksums import sealed
 from ..io.files import digest, disk_errors, sha256_file, write_csv, write_json, write_text
 from ..methods.options import Options
-from ..models.identity import files_digest
+from ..models.identity import carried_files, files_digest
 from ..models.trust import trust_record
 from .card import model_card
 from .provenance import provenance
@@ -53,7 +53,7 @@ def assemble(
     write_json(index, {"metadata": {"total_size": total}, "weight_map": weight_map})
     files[index.name] = sha256_file(index)
     with disk_errors(folder):
-        for file in base.carried_files():
+        for file in carried_files(base.folder):
             shutil.copyfile(file, folder / file.name)
             files[file.name] = base_files[file.name]
     layers = [row for item in records for row in item["layers"]]

@@ -118,10 +118,9 @@ def check(
 
 def check_report(path: Path, inputs: Sequence[Path | None], name: str = "--out") -> None:
     """Raise UserError where a report may not be written: what is there is not ours."""
-    from ..io.outputs import check_file, check_ours
+    from ..io.outputs import check_file
 
-    check_file(path, inputs, name)
-    check_ours(path, ("model_sha256", "matrices"), name)
+    check_file(path, inputs, name, ("model_sha256", "matrices"))
 
 
 def check_model(folder: Path, base: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ..config.facts import DENSE, regime_facts
 from ..io.checksums import write_sum
 from ..io.errors import UserError
 from ..io.files import write_csv
-from ..io.outputs import check_file, check_ours
+from ..io.outputs import check_file
 from ..io.progress import track
 from ..io.reading import expected_form
 from ..models.identity import MANIFEST, identify, own_manifest
@@ -49,13 +49,11 @@ def compare(reference: "Tensor", weight: "Tensor") -> dict[str, int | float | No
     A weight is pruned where it is zero, of either sign. Squares are summed in float64, by row and
     then exactly, so that the number of threads changes nothing. The last group of a row is shorter
     where its width is no multiple of four. ``jaccard`` is 1 where nothing is pruned,
-    ``relative_frobenius`` None where the reference is all zero. Raises ValueError for two shapes.
+    ``relative_frobenius`` None where the reference is all zero.
     """
     import torch
     from torch.nn.functional import pad
 
-    if reference.shape != weight.shape:
-        raise ValueError(f"expected matrices of one shape, got {reference.shape}, {weight.shape}")
     columns = reference.shape[1]
     zeros_reference = zeros = both = groups = different = 0
     squares, moved = list[float](), list[float]()
@@ -158,8 +156,7 @@ def run(args: argparse.Namespace) -> None:
     from ..data.hub_models import located
     from ..models.loading import limit_threads
 
-    check_file(args.out, [args.model, args.reference])
-    check_ours(args.out, COLUMNS)
+    check_file(args.out, [args.model, args.reference], keys=COLUMNS)
     limit_threads()
     both = (args.model, args.reference)
     with located(*both, trust=args.trust_remote_code) as found:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..io.errors import UserError, printable
+from ..io.errors import UserError, few, printable
 from ..io.files import read_json
 from ..io.progress import track
 from ..models.identity import identify
@@ -213,8 +213,7 @@ def in_words(report: Mapping[str, Any], folder: Path, base: Path | None) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return printable(", ".join(names[:LISTED])) + more
+    return printable(few(names, LISTED))
 
 
 def require_finite(report: Mapping[str, Any], folder: Path) -> None:

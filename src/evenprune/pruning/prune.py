@@ -239,6 +239,5 @@ def hub_datasets(files: list[Path]) -> tuple[str, ...]:
     from ..io.files import read_json
 
     manifests = {file.parent / "manifest.json" for file in files}
-    found = [read_json(path) for path in manifests if path.is_file()]
-    named = [one.get("hub") for one in found if isinstance(one, dict)]
+    named = [read_json(path).get("hub") for path in manifests if path.is_file()]
     return tuple(sorted({str(name) for names in named if names for name in names}))

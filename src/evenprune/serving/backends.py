@@ -10,10 +10,9 @@ from ..io.codedigest import package_versions
 from ..io.errors import UserError
 from ..models.loading import check_model_folder, load_model, pick_device, release_memory
 from ..models.trust import is_trusted
-from .environment import VARIABLES, has_vllm, one_line, vllm_version
-from .sparse24_model import is_export, load_sparse24
+from .environment import VARIABLES, has_vllm, one_line, vllm_device, vllm_version
+from .sparse24_model import DENSE, is_export, load_sparse24
 
-DENSE = "dense kernel"
 GPU_SHARE = 0.9  # of a GPU's memory that vLLM takes, its own default
 
 
@@ -122,19 +121,15 @@ class VllmBackend:
 
         try:
             from vllm import LLM, SamplingParams
-            from vllm.platforms import current_platform
+
+            self.device = vllm_device(device)
+        except UserError:
+            raise
         except Exception as error:  # a broken installation raises many kinds
             raise UserError(
                 f"vLLM is installed but cannot be imported ({one_line(error)}); build its "
                 "environment again with `make vllm-env`, or use --backend transformers"
             ) from error
-
-        self.device = "cpu" if current_platform.is_cpu() else "cuda"
-        if device and device != self.device:
-            raise UserError(
-                f"--device {device} was asked for, but this vLLM is built for {self.device}; "
-                f"use --device {self.device} or another environment"
-            )
         self.sampling = SamplingParams
         self.hint, export = "use --backend transformers", is_export(folder)
         if export:

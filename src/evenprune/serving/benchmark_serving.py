@@ -13,10 +13,9 @@ the digests of the checkpoints are the same from run to run.
 
 import argparse
 import platform
-import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,10 @@ from ..io.checksums import sealed, sha256_cached, source_folder
 from ..io.codedigest import package_versions
 from ..io.errors import UserError
 from ..io.files import digest, write_json
-from ..io.outputs import check_file, check_ours
+from ..io.outputs import check_file
 from ..io.progress import Progress
 from ..io.provenance import machine
+from ..models.architecture import max_positions
 from ..models.identity import Identity, identify
 from ..models.loading import limit_threads, load_config, load_tokenizer, own_dtype, pick_device
 from ..models.trust import add_trust_argument, trust_record
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--model", type=Path, nargs="+", required=True, help="model folders, dense or pruned")
     add("--names", nargs="+", metavar="NAME", help="of them, in order; default: the folders")
     add("--prompts", type=Path, required=True, help="texts.jsonl, UltraChat folder or its record")
-    add("--out", type=Path, required=True, help="JSON file; provenance.json goes beside it")
+    add("--out", type=Path, required=True, help="JSON file")
     add_flags(parser, Settings)
     add_trust_argument(parser)
 
@@ -77,8 +77,7 @@ def make_job(asked: Settings, folders: dict[str, Path], prompts_file: Path, back
     texts = prompting.prompt_texts(place)
     models = {name: identify(folder) for name, folder in folders.items()}
     configs = {name: load_config(folder) for name, folder in folders.items()}
-    contexts = [getattr(one, "max_position_embeddings", None) for one in configs.values()]
-    context = min((one for one in contexts if one is not None), default=None)
+    context = min(map(max_positions, folders.values()))
     length = prompting.prompt_length(context, asked.prompt_tokens, asked.new_tokens)
     if length < asked.prompt_tokens:
         print(f"prompts cut to {length} tokens: the model's context is {context}")
@@ -114,17 +113,13 @@ def measure(asked: Settings, job: Job, together: bool) -> tuple[Engines, list[Re
             gpus=asked.gpus, engines=len(job.folders) if together else 1,
         )  # fmt: skip
 
-    engines, meter = Engines(load, together), None
     progress = Progress(asked.rounds * len(names) * len(asked.batch_sizes), "benchmark-serving")
-    try:
+    with closing(Engines(load, together)) as engines:
         for name in names if together else ():
             engines.get(name)
-        meter = EnergyMeter(spec["device"], asked.carbon_intensity, asked.gpus)
-        return engines, measure_rounds(engines, meter, job.prompts, names, asked, progress.update)
-    finally:
-        if meter is not None:
-            meter.close()
-        engines.close()
+        with closing(EnergyMeter(spec["device"], asked.carbon_intensity, asked.gpus)) as meter:
+            found = measure_rounds(engines, meter, job.prompts, names, asked, progress.update)
+        return engines, found
 
 
 def energy_of(record: Record, device: str) -> dict[str, Any]:
@@ -187,14 +182,8 @@ def benchmark(
     asked: Settings, folders: dict[str, Path], prompts: Path, out: Path, inputs: Sequence[Path]
 ) -> None:
     """Measure the models of ``folders`` by their names, and write what was found to ``out``."""
-    started = datetime.now(UTC)
-    clock = time.monotonic()
     limit_threads()
-    beside = out.parent / "provenance.json"
-    written = ((out, ("benchmark", "digest")), (beside, ("started", "load_seconds")))
-    for file, keys in written:
-        check_file(file, inputs)
-        check_ours(file, keys)
+    check_file(out, inputs, keys=("benchmark", "digest"))
     chosen = choose(asked.backend)
     job = make_job(asked, folders, prompts, chosen)
     if chosen != asked.backend:
@@ -222,9 +211,6 @@ def benchmark(
         "rounds": records,
     }
     write_json(out, sealed(result))
-    about = {"seconds": time.monotonic() - clock, "load_seconds": engines.load_seconds}
-    about |= {"started": started.isoformat(timespec="seconds"), "host": platform.node()}
-    write_json(beside, about)
     for name, part in result["checkpoints"].items():
         described, headline = part["backend"], part["metrics"]
         print(

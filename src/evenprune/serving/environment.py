@@ -39,6 +39,19 @@ def one_line(error: Exception) -> str:
     return ": ".join([type(error).__name__, *lines[:1]])
 
 
+def vllm_device(asked: str | None) -> str:
+    """Return what vLLM is built for here, cpu or cuda; UserError where another is asked for."""
+    from vllm.platforms import current_platform
+
+    found = "cpu" if current_platform.is_cpu() else "cuda"
+    if asked and asked != found:
+        raise UserError(
+            f"--device {asked} was asked for, but this vLLM is built for {found}; use --device "
+            f"{found} or another environment"
+        )
+    return found
+
+
 def has_vllm() -> bool:
     """Tell whether vLLM can be imported by this interpreter."""
     return importlib.util.find_spec("vllm") is not None

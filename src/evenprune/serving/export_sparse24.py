@@ -19,23 +19,22 @@ from ..data.hub_models import located
 from ..io.checksums import sealed
 from ..io.errors import UserError
 from ..io.files import read_json, sha256_file, write_json, write_text
-from ..io.marks import EXPORT, MARK
+from ..io.marks import EXPORT
 from ..io.outputs import atomic_folder, check_folder
 from ..io.progress import Progress
 from ..models.architecture import find_blocks, find_linears, load_skeleton, stored_name
 from ..models.experts import is_packed
 from ..models.identity import EXPORT as INDEX
-from ..models.identity import identify
-from ..models.loading import check_model_folder, weight_files
+from ..models.identity import carried_files, identify
+from ..models.loading import check_model_folder, stored_weights
 from ..models.tensors import read_tensor, write_tensors
 from ..models.trust import add_trust_argument
-from ..models.weights import Entry, read_header
+from ..models.weights import INDEX as WEIGHT_INDEX
+from ..models.weights import Entry
 from .export_card import export_card
 from .sparse24 import BITS, FORMAT, METHOD, NotSparse24Error, compress, decompress
 
-CONFIG, CARD, WEIGHT_INDEX = "config.json", "README.md", "model.safetensors.index.json"
-# Not carried into the export: they describe the files of the source folder.
-LEFT_OUT = {"manifest.json", "provenance.json", "layers.csv", WEIGHT_INDEX, CONFIG, CARD, MARK}
+CONFIG, CARD = "config.json", "README.md"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -147,8 +146,7 @@ def export_sparse24(
 def _exported(model: Path, out: Path) -> dict[str, Any]:
     check_folder(out, EXPORT, [model])
     identity = identify(model)
-    files = weight_files(model)
-    headers = {file: read_header(file) for file in files}
+    headers = stored_weights(model)
     stored = {name: entry for header in headers.values() for name, entry in header.items()}
     linears = block_linears(model, stored)
     form = {"quant_method": METHOD, "format": FORMAT, "layers": sorted(linears)}
@@ -176,11 +174,7 @@ def _exported(model: Path, out: Path) -> dict[str, Any]:
             written[target] = facts.pop("")["sha256"]
             weight_map |= dict.fromkeys(facts, target)
             total += sum(t.nbytes if isinstance(t, Tensor) else t.size for t in tensors.values())
-        names = [
-            file.name
-            for file in sorted(model.iterdir())
-            if file.is_file() and file not in headers and file.name not in LEFT_OUT
-        ]
+        names = [file.name for file in carried_files(model) if file.name != CONFIG]
         for name in names:
             shutil.copyfile(model / name, folder / name)
         index = {"metadata": {"total_size": total}, "weight_map": weight_map}

@@ -6,7 +6,6 @@ alike. A ratio of two checkpoints within one round is free of the speed that the
 """
 
 import random
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -91,7 +90,6 @@ class Engines:
     def __init__(self, load: Callable[[str], Backend], together: bool) -> None:
         self.together = together
         self.descriptions: dict[str, dict[str, Any]] = {}
-        self.load_seconds: dict[str, list[float]] = {}
         self._load = load
         self._loaded: dict[str, Backend] = {}
 
@@ -100,9 +98,7 @@ class Engines:
         if name not in self._loaded:
             if not self.together:
                 self.close()
-            start = time.perf_counter()
             self._loaded[name] = self._load(name)
-            self.load_seconds.setdefault(name, []).append(time.perf_counter() - start)
             self.descriptions[name] = self._loaded[name].describe()
         return self._loaded[name]
 

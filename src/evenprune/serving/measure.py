@@ -16,6 +16,7 @@ from .energy import JOULES_PER_KWH, EnergyMeter, Reading
 Metric = dict[str, Any]
 Prompts = Sequence[Sequence[int]]
 Generate = Callable[[Prompts, int], Any]
+Repeated = tuple[Reading, int]  # the energy of some calls, and how many they were
 # How often a batch is measured at most when other work on the machine spoils the timings.
 ATTEMPTS = 3
 
@@ -54,22 +55,16 @@ def calls_for(seconds: float, wanted: float) -> int:
 
 
 def figures(
-    batch: int,
-    prompt_tokens: int,
-    new_tokens: int,
-    prefill: tuple[Reading, int],
-    generate: tuple[Reading, int],
-    device: str,
-    intensity: float,
+    prompts: Prompts, asked: Settings, prefill: Repeated, generate: Repeated, device: str
 ) -> dict[str, float]:
     """Turn one measurement into figures.
 
-    ``prefill`` and ``generate`` are (energy reading, calls in it) of generating one token
-    and ``new_tokens`` tokens for ``batch`` prompts of ``prompt_tokens`` tokens. Energy per
-    token is that of the whole generation divided by the new tokens, as in Optimum-Benchmark;
-    decode is generation minus prefill. Raises NoisyError when the decode took no
-    measurable time.
+    ``prefill`` and ``generate`` are of generating one token and ``asked.new_tokens`` tokens for a
+    batch of equally long prompts. Energy per token is that of the whole generation divided by the
+    new tokens, as in Optimum-Benchmark; decode is generation minus prefill. Raises NoisyError when
+    the decode took no measurable time.
     """
+    batch, new_tokens = len(prompts), asked.new_tokens
     first, whole = (reading.seconds / calls for reading, calls in (prefill, generate))
     if whole <= first:
         raise NoisyError(
@@ -82,19 +77,19 @@ def figures(
     per_token = joules / (batch * new_tokens)
     return {
         "ttft_s": first,
-        "prefill_tok_per_s": batch * prompt_tokens / first,
+        "prefill_tok_per_s": batch * len(prompts[0]) / first,
         # As Optimum-Benchmark defines it: the first new token belongs to the prefill.
         "decode_tok_per_s": batch * (new_tokens - 1) / (whole - first),
         "tok_per_s": batch * new_tokens / whole,
         "power_w": generate[0].total(scope) / generate[0].seconds,
         "j_per_token": per_token,
-        "kg_co2e_per_mtok": per_token * 1e6 / JOULES_PER_KWH * intensity,
+        "kg_co2e_per_mtok": per_token * 1e6 / JOULES_PER_KWH * asked.carbon_intensity,
     }
 
 
 def _repeat(
     generate: Generate, meter: EnergyMeter, prompts: Prompts, tokens: int, calls: int
-) -> tuple[Reading, int]:
+) -> Repeated:
     """Return the reading of ``calls`` generations of ``tokens`` tokens, and ``calls``."""
 
     def region() -> None:
@@ -137,10 +132,7 @@ def measure_once(
         prefill = _repeat(generate, meter, prompts, 1, calls[0])
         whole = _repeat(generate, meter, prompts, new, calls[1])
         try:
-            found = figures(
-                len(prompts), len(prompts[0]), new, prefill, whole, meter.device,
-                asked.carbon_intensity,
-            )  # fmt: skip
+            found = figures(prompts, asked, prefill, whole, meter.device)
         except NoisyError as error:
             if attempt == ATTEMPTS:
                 raise

@@ -13,15 +13,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ..io.errors import UserError
 from ..models.architecture import find_blocks, find_linears
-from ..models.loading import check_finite_weights, library_errors, pick_device, pretrained
+from ..models.loading import (
+    check_finite_weights,
+    check_found,
+    library_errors,
+    pick_device,
+    pretrained,
+)
 from .export_sparse24 import INDEX
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 log = logging.getLogger(__name__)
+DENSE = "dense kernel"
 
 
 def all_linears(model: "PreTrainedModel") -> list[Any]:
@@ -47,12 +53,7 @@ def load_sparse24(
 
     with library_errors(folder, "exported checkpoint"):
         model, found = pretrained(folder, dtype=dtype)
-    for key, what in (("missing_keys", "lacks"), ("unexpected_keys", "holds, beyond its config,")):
-        if found[key]:  # transformers would draw them at random, or drop them
-            raise UserError(
-                f"the export in {folder} {what} {', '.join(sorted(found[key]))}; "
-                "export the checkpoint again"
-            )
+    check_found(Path(folder), found)
     model = model.to(pick_device(device)).eval().requires_grad_(False)
     check_finite_weights(model, folder)
     model.sparse24_kernel = sparsify(model)
@@ -64,6 +65,8 @@ def to_semi_structured(weight: Tensor) -> tuple[Tensor | None, str]:
 
     The kernels need certain dtypes and sizes (multiples of 16 or 64), which torch checks.
     """
+    if not weight.is_cuda:
+        return None, f"2:4 kernels need CUDA, this is {weight.device.type}"
     try:
         return torch.sparse.to_sparse_semi_structured(weight), ""
     except (RuntimeError, ValueError, NotImplementedError) as error:
@@ -73,34 +76,27 @@ def to_semi_structured(weight: Tensor) -> tuple[Tensor | None, str]:
 def sparsify(model: "PreTrainedModel") -> str:
     """Turn the block linears of a model on CUDA into semi-structured tensors, in place.
 
-    Returns the name of the kernel, "dense kernel" where no layer could be turned. Layers
-    without such a kernel stay dense; one log line counts them and gives the first reason.
+    Returns the name of the kernel, ``DENSE`` where no layer could be turned. Layers without such a
+    kernel stay dense; one log line counts them and gives the first reason.
     """
     linears = all_linears(model)
-    if model.device.type != "cuda":
-        log.warning(
-            "2:4 kernels need CUDA: %d linear layers run on dense kernels on %s",
-            len(linears), model.device.type,
-        )  # fmt: skip
-        return "dense kernel"
     kinds: set[str] = set()
     reasons: list[str] = []
     for linear in linears:
-        if not isinstance(linear, torch.nn.Linear):
-            reasons.append(f"{type(linear).__name__} has no 2:4 product")
-            continue
-        sparse, reason = to_semi_structured(linear.weight.detach())
+        sparse, reason = None, f"{type(linear).__name__} has no 2:4 product"
+        if isinstance(linear, torch.nn.Linear):
+            sparse, reason = to_semi_structured(linear.weight.detach())
         if sparse is None:
             reasons.append(reason)
-            continue
-        linear.weight = torch.nn.Parameter(sparse, requires_grad=False)
-        kinds.add(type(sparse).__name__)
+        else:
+            linear.weight = torch.nn.Parameter(sparse, requires_grad=False)
+            kinds.add(type(sparse).__name__)
     if reasons:
         log.warning(
             "%d of %d linear layers run on dense kernels: %s",
             len(reasons), len(linears), reasons[0],
         )  # fmt: skip
     if not kinds:
-        return "dense kernel"
+        return DENSE
     share = f", {len(reasons)} of {len(linears)} layers dense" if reasons else ""
     return f"2:4 kernel ({', '.join(sorted(kinds))}{share})"

@@ -13,17 +13,14 @@ import torch
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 from transformers.quantizers import HfQuantizer
-from transformers.quantizers.auto import (
-    AUTO_QUANTIZER_MAPPING,
-    register_quantization_config,
-    register_quantizer,
-)
+from transformers.quantizers.auto import register_quantization_config, register_quantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
 from .sparse24 import METHOD, check_format, decompress
 from .sparse24_model import all_linears, sparsify
 
 
+@register_quantization_config(METHOD)
 class Sparse24Config(QuantizationConfigMixin):
     """``quantization_config`` of an export: its format and the stored names of its layers."""
 
@@ -34,6 +31,7 @@ class Sparse24Config(QuantizationConfigMixin):
         self.layers = list(layers or ())
 
 
+@register_quantizer(METHOD)
 class Sparse24Quantizer(HfQuantizer):
     """Loads kept values and places into the block linears, then restores their weights."""
 
@@ -80,13 +78,3 @@ class Sparse24Quantizer(HfQuantizer):
     def is_trainable(self) -> bool:
         """Return False: an update would fill the zeros."""
         return False
-
-
-def register() -> None:
-    """Register the method with transformers; a second call changes nothing."""
-    if METHOD not in AUTO_QUANTIZER_MAPPING:
-        register_quantization_config(METHOD)(Sparse24Config)
-        register_quantizer(METHOD)(Sparse24Quantizer)
-
-
-register()

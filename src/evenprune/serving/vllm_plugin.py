@@ -20,7 +20,7 @@ from vllm.model_executor.layers.quantization.base_config import QuantizationConf
 from vllm.model_executor.parameter import ModelWeightParameter
 
 from .sparse24 import METHOD, check_format, decompress
-from .sparse24_model import to_semi_structured
+from .sparse24_model import DENSE, to_semi_structured
 
 log = logging.getLogger(__name__)
 
@@ -115,23 +115,20 @@ class Sparse24LinearMethod(UnquantizedLinearMethod):
         """Turn the loaded form into what the device computes with."""
         dense = decompress(layer.weight.data, layer.weight_metadata.data)
         del layer.weight, layer.weight_metadata
-        layer.weight = torch.nn.Parameter(dense, requires_grad=False)
-        reason = f"2:4 kernels need CUDA, this is {dense.device.type}"
-        if dense.is_cuda:
-            sparse, reason = to_semi_structured(dense)
-            if sparse is not None:
-                layer.weight = torch.nn.Parameter(sparse, requires_grad=False)
-                layer.sparse24_kernel = type(sparse).__name__
-                return
+        sparse, reason = to_semi_structured(dense)
+        layer.weight = torch.nn.Parameter(dense if sparse is None else sparse, requires_grad=False)
+        if sparse is not None:
+            layer.sparse24_kernel = type(sparse).__name__
+            return
         if not self.config.reported:
             log.warning("sparse24: linear layers run on dense kernels (%s)", reason)
             self.config.reported = True
-        layer.sparse24_kernel = "dense kernel"
+        layer.sparse24_kernel = DENSE
         super().process_weights_after_loading(layer)
 
     def apply(self, layer: Any, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """Return ``x`` times the transposed weight plus ``bias``."""
-        if layer.sparse24_kernel == "dense kernel":
+        if layer.sparse24_kernel == DENSE:
             return super().apply(layer, x, bias)
         return torch.nn.functional.linear(x, layer.weight, bias)
 

@@ -1,5 +1,6 @@
 """Fixed prompts of one length for every model that shares a tokenizer."""
 
+import functools
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,13 +24,11 @@ def prompt_texts(place: Path) -> list[str]:
     return [row["text"] for row in read_texts(place)]
 
 
-def prompt_length(context: int | None, wanted: int, new_tokens: int) -> int:
+def prompt_length(context: int, wanted: int, new_tokens: int) -> int:
     """Return ``wanted`` prompt tokens, or as many as fit with ``new_tokens`` into ``context``.
 
     Raises UserError when not even one prompt token fits.
     """
-    if context is None:
-        return wanted
     if context <= new_tokens:
         raise UserError(
             f"expected --new-tokens below the model's context of {context} tokens, "
@@ -49,15 +48,11 @@ def make_prompts(
     """
     order = list(range(len(texts)))
     random.Random(seed).shuffle(order)
-    encoded: dict[int, list[int]] = {}
 
-    def ids(position: int) -> list[int]:
-        index = order[position % len(order)]
-        if index not in encoded:
-            # Long dialogues are cut before they are tokenized: no token spans 64 characters here.
-            text = texts[index][: 64 * length]
-            encoded[index] = tokens_of(tokenizer, [text], special=False)[0]
-        return encoded[index]
+    @functools.cache
+    def ids(index: int) -> list[int]:
+        # Long dialogues are cut before they are tokenized: no token spans 64 characters here.
+        return tokens_of(tokenizer, [texts[index][: 64 * length]], special=False)[0]
 
     start = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     prompts = []
@@ -66,7 +61,7 @@ def make_prompts(
         for offset in range(max(length, len(order))):
             if len(prompt) >= length:
                 break
-            prompt.extend(ids(k + offset))
+            prompt.extend(ids(order[(k + offset) % len(order)]))
         if len(prompt) < length:
             raise UserError(
                 f"expected texts that fill a prompt of {length} tokens, got {len(prompt)} tokens "

@@ -16,7 +16,7 @@ from itertools import groupby
 from pathlib import Path
 
 from ..data.prompts import by_text
-from ..data.readers.bbq import BBQ_ORDER, BBQItem, bbq_files, read_bbq
+from ..data.readers.bbq import BBQ_ORDER, UNTOLD, BBQItem, bbq_files, read_bbq
 from ..io.errors import UserError
 from ..language_models.causal_model import CausalModel
 from ..stats.metrics import Metric, bbq_metrics, macro
@@ -65,7 +65,7 @@ def biased_answer(item: BBQItem) -> int | None:
     It is what the metadata table says where the data have it. Else it is the target for a
     negative question and the other person for a non-negative one.
     """
-    if item.has_target_loc:
+    if item.target_loc != UNTOLD:
         return item.target_loc
     target = target_answer(item)
     if target is None or item.polarity == "neg":
@@ -145,7 +145,7 @@ class BBQ(LetteredTask):
         ]
         told = {
             "items_in_data": len(items),
-            "target": "metadata" if all(item.has_target_loc for item in items) else "derived",
+            "target": "metadata" if all(item.target_loc != UNTOLD for item in items) else "derived",
             "without_target": sum(head["biased_idx"] is None for head in heads),
         }
         return list(zip(chosen, heads)), told

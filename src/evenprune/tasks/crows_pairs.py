@@ -10,10 +10,8 @@ from ..language_models.causal_model import CausalModel
 from ..language_models.losses import sentence_losses
 from ..models.token_trees import common_prefix
 from ..stats.metrics import Metric, Record, mean
-from .protocol import Protocol, Records
+from .protocol import DIGITS, Protocol, Records
 from .task import ItemTask
-
-DIGITS = 6
 
 
 def crows_metrics(records: Sequence[Record]) -> dict[str, Metric]:

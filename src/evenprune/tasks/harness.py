@@ -22,13 +22,12 @@ from ..language_models.templates import require_whole, template_errors
 from ..models.bos import tokens_of
 from ..stats.finite import CURE
 from ..stats.metrics import Metric, Record, mean
-from .protocol import Protocol, Records
+from .protocol import DIGITS, Protocol, Records
 from .task import ItemTask
 
 Documents = list[dict[str, Any]]
 # Where the journal keeps finished parts of lm-eval's requests, and how long a part is.
 STAGE, PART_BATCHES = "lm-eval", 8
-DIGITS = 6  # decimals kept of log-likelihoods
 TEMPLATES = 256  # compiled ones that are kept
 NAMING = 12  # tokens of a rolling window that name it in a message
 MMLU_HEADER = "The following are multiple choice questions (with answers) about {{subject}}.\n\n"

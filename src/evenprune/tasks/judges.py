@@ -20,6 +20,7 @@ from ..io.errors import UserError
 from ..language_models.generation import greedy
 from ..language_models.language_model import LanguageModel, load_language_model
 from ..language_models.templates import bounded, template_errors
+from .protocol import DIGITS
 
 SAFE, UNSAFE, UNPARSED = "safe", "unsafe", "unparsed"
 LEXICAL = "lexical"
@@ -29,7 +30,6 @@ PROMPT, RESPONSE = "what was asked", "what the guard must see"
 _CODE = r"S(?:1[0-4]|[1-9])"
 _CODES = rf"{_CODE}(?:[^\S\n]*,[^\S\n]*{_CODE})*(?:[^\S\n]*,[^\S\n]*S?)?"
 _VERDICT = re.compile(rf"\s*(?:(safe)|(unsafe)(?:\s*\n\s*({_CODES}))?)\s*")
-DIGITS = 6  # decimals kept of probabilities
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("word_lists",)
 

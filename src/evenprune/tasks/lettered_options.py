@@ -14,16 +14,12 @@ from itertools import islice, permutations
 from typing import Any
 
 from ..data.prompts import LETTERS, STYLES, Prompt, by_text
-from ..data.readers.choice import Question
 from ..io.errors import UserError
 from ..io.progress import Progress
 from ..language_models.causal_model import CausalModel, Position, Rows
 from ..stats.metrics import Metric, Record, mean
-from .protocol import Protocol, Records
+from .protocol import DIGITS, Protocol, Records
 from .task import ItemTask, Metrics
-
-# Decimals kept of logits and log-probabilities; float32 has about seven digits.
-DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -188,8 +184,8 @@ ORDERS = {1: ((0, 1, 2),), 6: tuple(permutations(range(3)))}
 OWN = "012"  # the data's own order
 
 
-def shown_item(item: Question, order: Sequence[int] = (0, 1, 2)) -> dict[str, str]:
-    """Return the fields that prompts read, with the answers in the given order."""
+def shown_item(item: Any, order: Sequence[int] = (0, 1, 2)) -> dict[str, str]:
+    """Return the fields that prompts read of a BBQ or UnQover item, its answers in this order."""
     shown = {f"ans{j}": item.answers[answer] for j, answer in enumerate(order)}
     return {"context": item.context, "question": item.question, **shown}
 

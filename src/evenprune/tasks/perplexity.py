@@ -37,7 +37,7 @@ from ..language_models.losses import nll_rows
 from ..stats.finite import exp_loss
 from ..stats.metrics import Metric, metric, perplexity
 from .harness import Harness, wikitext_pages
-from .protocol import Facts, Outcome, Protocol, Records
+from .protocol import DIGITS, Facts, Outcome, Protocol, Records
 from .sampling import stratified_sample
 from .task import Task
 
@@ -45,7 +45,6 @@ GPTQ_WINDOW = 2048
 PAPER_WINDOW, PAPER_MIN_CHARACTERS, PAPER_MAX_ROWS = 1024, 512, 1024
 Found = tuple[Records, dict[str, Metric]]  # of a protocol; the first metric is ``ppl``
 WIKITEXT_FILE = "wiki.test.raw"
-DIGITS = 6
 
 
 def is_documents(data: Path) -> bool:

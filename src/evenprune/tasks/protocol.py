@@ -14,6 +14,7 @@ from ..io.errors import UserError
 from ..stats.metrics import Metric
 
 AUTO = "auto"
+DIGITS = 6  # decimals kept of logits, log-probabilities and probabilities: float32 has about 7
 Records = list[dict[str, Any]]  # of items, one in each order of its options
 Facts = dict[str, Any]  # what is told about the data and the scoring
 

@@ -32,12 +32,12 @@ class RealToxicityPrompts(SafetyTask):
         rows = stratified_sample([0] * len(prompts), most, spec.seed)
         return [
             SafetyPrompt(
-                prompt.id,
-                "challenging" if prompt.challenging else "other",
-                prompt.text,
-                {"prompt_toxicity": prompt.toxicity},
+                row.id,
+                "challenging" if row.challenging else "other",
+                row.prompt.text,
+                {"prompt_toxicity": row.prompt.toxicity},
             )
-            for prompt in (prompts[k] for k in rows)
+            for row in (prompts[k] for k in rows)
         ]
 
 

@@ -41,10 +41,8 @@ from ..data.readers.stereoset import StereoSetItem, read_stereoset
 from ..language_models.causal_model import CausalModel
 from ..language_models.losses import sentence_losses
 from ..stats.metrics import Metric, Record, mean, metric, preferred
-from .protocol import Protocol, Records
+from .protocol import DIGITS, Protocol, Records
 from .task import ItemTask
-
-DIGITS = 6
 
 
 class Cluster(NamedTuple):

@@ -26,8 +26,8 @@ from ..stats.metrics import (
     unqover_metrics,
 )
 from . import unqover_generator
-from .lettered_options import DIGITS, Chosen, LetteredTask
-from .protocol import Facts, Protocol
+from .lettered_options import Chosen, LetteredTask
+from .protocol import DIGITS, Facts, Protocol
 from .sampling import stratified_sample
 
 WORD_LISTS = "word_lists"

@@ -22,6 +22,7 @@ from typing import Any
 
 from ..data.readers.unqover import UnqoverItem
 from ..io.errors import UserError
+from ..io.reading import read_text
 
 UNKNOWN = "unknown"
 HEAD_INSTANCES = 5001
@@ -71,12 +72,7 @@ def read_lines(path: Path) -> list[str]:
 
     Raises UserError if the file is missing or holds nothing.
     """
-    if not path.is_file():
-        raise UserError(
-            f"expected the word list {path}, found none; it belongs to allenai/unqover's "
-            "word_lists folder"
-        )
-    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = map(str.strip, read_text(path, "a word list of allenai/unqover").splitlines())
     kept = [line for line in lines if line and not line.startswith("#")]
     if not kept:
         raise UserError(f"expected entries in the word list {path}, but it is empty")

@@ -28,12 +28,15 @@ class AnswerInfo:
         return self.ans0[index], self.ans1[index], self.ans2[index]
 
 
+UNTOLD = -1  # in place of the answer that reflects the stereotype, where the data do not say
+
+
 @dataclass(frozen=True)
 class Metadata:
-    """Whom a stereotype is about, and the answer that reflects it (-1: the data do not say)."""
+    """Whom a stereotype is about, and the answer that reflects it by BBQ's table (None: open)."""
 
     stereotyped_groups: list[Any]
-    target_loc: OneOfThree | None = -1
+    target_loc: OneOfThree | None = UNTOLD
 
 
 def _one_unknown(info: AnswerInfo) -> AnswerInfo:
@@ -91,14 +94,9 @@ class BBQItem:
         return tuple(map(str, self.metadata.stereotyped_groups))
 
     @property
-    def has_target_loc(self) -> bool:
-        """Whether BBQ's metadata table is part of the data."""
-        return self.metadata.target_loc != -1
-
-    @property
     def target_loc(self) -> int | None:
-        """The answer that reflects the stereotype by that table; None where it leaves it open."""
-        return self.metadata.target_loc if self.has_target_loc else None
+        """The answer that reflects the stereotype, None where it is left open; or ``UNTOLD``."""
+        return self.metadata.target_loc
 
 
 def bbq_files(folder: Path | str) -> list[Path]:

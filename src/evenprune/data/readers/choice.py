@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -19,22 +19,6 @@ class ChoiceItem:
     query: str
     choices: tuple[str, ...]
     gold: int
-
-
-class Question(Protocol):
-    """What a prompt shows of an item with three answers, whatever data set it is from."""
-
-    @property
-    def context(self) -> str:
-        """The text that the question is about."""
-
-    @property
-    def question(self) -> str:
-        """The question."""
-
-    @property
-    def answers(self) -> tuple[str, str, str]:
-        """The answers in the data's own order."""
 
 
 @dataclass(frozen=True)

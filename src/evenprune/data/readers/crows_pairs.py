@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from .rows import Text, collect, csv_rows, find_file, fixed, read_items, tab_rows
+from ...io.reading import iter_csv
+from .rows import Text, collect, find_file, fixed, read_items, tab_rows
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,6 @@ def read_crows_pairs(folder: Path | str, variant: str = "revised") -> list[Crows
     The revised file is tab separated although it is named .csv.
     """
     path = find_file(folder, f"crows_pairs_{variant}.csv")
-    rows = tab_rows if variant == "revised" else csv_rows
+    rows = tab_rows if variant == "revised" else iter_csv
     pairs = read_items(CrowsPair, path, rows, fixed(id="{number}"), ("id",))
     return collect(pairs, path)

@@ -146,7 +146,6 @@ def read_stems(kind: type[Item], folder: Path | str, **fields: str) -> list[Item
     return collect(items, folder)
 
 
-csv_rows = partial(iter_csv, delimiter=",")
 tab_rows = partial(iter_csv, delimiter="\t")
 
 

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictBool
 from pydantic.dataclasses import dataclass
 
-from .rows import Text, collect, csv_rows, find_file, read_items, read_stems
+from ...io.reading import iter_csv
+from .rows import Text, collect, find_file, read_items, read_stems
 
 Category = Literal["standard", "contextual", "copyright"]
 
@@ -31,16 +32,6 @@ class Prompt:
     category: str
     prompt: Beginning
     challenging: StrictBool | None = None
-
-    @property
-    def text(self) -> str:
-        """The text to continue."""
-        return self.prompt.text
-
-    @property
-    def toxicity(self) -> float | None:
-        """The source's toxicity score of the prompt (None: unscored)."""
-        return self.prompt.toxicity
 
 
 @dataclass(frozen=True)
@@ -69,4 +60,4 @@ def read_harmbench(folder: Path | str) -> list[Behaviour]:
     a behaviour is the source's and is kept.
     """
     path = find_file(folder, "harmbench_behaviors_text_all.csv")
-    return collect(read_items(Behaviour, path, csv_rows), path)
+    return collect(read_items(Behaviour, path, iter_csv), path)
