@@ -119,8 +119,6 @@ def computed(
             return measure.value(records)
     if slug == dto.SLUG:
         return dto.distance_sums(sheet, point).value if metric == dto.SLUG else None
-    if slug == mask_diffs.SLUG:
-        parts = mask_diffs.mask_values(Path(files["masks"]))
-        return {part[:2]: part[2]["value"] for part in parts}.get((metric, category))
-    numbers = {name: number["value"] for name, number in ratio_values(sheet, point)}
-    return None if category else numbers.get(metric)
+    masks = slug == mask_diffs.SLUG
+    found = mask_diffs.mask_values(Path(files["masks"])) if masks else ratio_values(sheet, point)
+    return found.get(quantity, {}).get("value")

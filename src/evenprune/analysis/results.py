@@ -30,6 +30,9 @@ class Quantity(NamedTuple):
         return "/".join(filter(None, self))
 
 
+Numbers = dict[Quantity, dict[str, Any]]  # {value, n, stderr} of each
+
+
 @dataclass(frozen=True)
 class Measured:
     """A number over one or more calibration seeds, on the scale of results.csv.
@@ -172,25 +175,18 @@ class Significance:
     of pruned checkpoints against their dense model."""
 
     def __init__(self, path: Path) -> None:
-        key = [*POINT, "seed", *Quantity._fields[:2]]
-        values = [name for name in COLUMNS if name not in key]
-        tests = read_frame(path, [*key, *values])
+        key = ["against", *POINT, "seed", *Quantity._fields[:2]]
+        tests = read_frame(path, COLUMNS).drop_duplicates(key, keep="last")
         self._tests: dict[tuple[str, ...], dict[str, Any]]
-        self._tests, self._dense = (
-            tests[tests["against"] == name]
-            .drop_duplicates(key, keep="last")
-            .set_index(key)
-            .to_dict("index")
-            for name in (METHOD, DENSE)
-        )
+        self._tests = tests.set_index(key).to_dict("index")
 
     def against_dense(self, group: Group, benchmark: str, metric: str) -> dict[str, Any] | None:
         """Return the test of the difference to the dense model, None where nothing was tested."""
-        return self._dense.get((*group.key, group.seed, benchmark, metric))
+        return self._tests.get((DENSE, *group.key, group.seed, benchmark, metric))
 
     def of(self, group: Group, benchmark: str, metric: str) -> tuple[float, float] | None:
         """Return (difference to sparsegpt, p) of a grid point, None where nothing was tested."""
-        row = self._tests.get((*group.key, group.seed, benchmark, metric), {})
+        row = self._tests.get((METHOD, *group.key, group.seed, benchmark, metric), {})
         pair = (row.get("diff"), row.get("p"))
         return None if None in pair else pair  # type: ignore[return-value]
 

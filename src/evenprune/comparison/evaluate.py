@@ -4,8 +4,7 @@ Benchmarks: perplexity (WikiText-2, or stories in a folder of stories), hellaswa
 crows_pairs through lm-eval; stereoset by the likelihood of
 sentences; unqover and bbq by the logits of the option letters; realtoxicityprompts and harmbench
 by greedy answers that a judge reads. Printed is every metric of which it is known which values are
-good, with the value of a model that guesses; with --baseline the difference to another model's
-evaluation, paired item by item, as `compare` does.
+good, with the value of a model that guesses. `compare` takes two such folders.
 """
 
 import argparse
@@ -40,14 +39,12 @@ from ..io.errors import UserError
 from ..io.outputs import check_place
 from ..models.identity import identify
 from ..stats.directions import chance, direction
-from ..stats.paired import fitting, jackknife
+from ..stats.paired import estimate_of, fitting
 from ..stats.records import clusters, read_records
-from .columns import GOOD, NONE, aligned, terminal_width
+from .columns import GOOD, NONE, aligned
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-    from .report import Comparison
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,17 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, required=True, help="folder for the two files")
     add_protocol_arguments(parser)
     add_run_arguments(parser)
-    add("--baseline", type=Path, metavar="DIR",
-        help="evaluation of the same benchmark with another model, such as the dense one",
-    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> None:
-    """Evaluate, and print the metrics, the difference to the baseline and what was written."""
-    result = evaluate(**vars(args))
-    print(result)
-    if result.compared:
-        print(f"\n{result.compared.text(terminal_width())}\n")
+    """Evaluate, and print the metrics and what was written."""
+    print(evaluate(**vars(args)))
     print(f"wrote {args.out / METRICS} and {args.out / ITEMS}")
 
 
@@ -85,13 +76,10 @@ class Result:
         Where metrics.json and items.jsonl are.
     content : dict
         What metrics.json holds.
-    compared : Comparison or None
-        The baseline's result against this one.
     """
 
     folder: Path
     content: dict[str, Any]
-    compared: "Comparison | None" = None
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
@@ -124,9 +112,8 @@ class Result:
         if clusters(rows) is None:
             return errors
         for name, found in self.metrics.items():
-            sums = fitting(task, name, rows, found["value"])
-            known = jackknife(sums) if sums else None
-            errors[name] = known.estimate(lambda value: value).stderr if known else None
+            known = estimate_of(fitting(task, name, rows, found["value"]))
+            errors[name] = known.stderr if known else None
         return errors
 
     def __str__(self) -> str:
@@ -155,7 +142,6 @@ def evaluate(
     *,
     out: Path | str | None = None,
     data: Path | str | None = None,
-    baseline: Path | str | None = None,
     device: str | None = None,
     gpus: int = 1,
     serving_python: str | None = None,
@@ -176,8 +162,6 @@ def evaluate(
         user's cache, where `compare` finds them, and nothing is evaluated twice.
     data : path, optional
         A folder or file with the benchmark's data; by default those of the default configuration.
-    baseline : path, optional
-        Another model's evaluation of the same benchmark, to compare with item by item.
     device : str, optional
         `cpu` or `cuda`; by default CUDA where there is a GPU.
     gpus : int
@@ -213,11 +197,10 @@ def evaluate(
     """
     quiet_libraries()
     require_options(options)
-    earlier = _baseline(Path(baseline), benchmark) if baseline else None
     place = Path(out) if out else None
     if place:
         _require_own_folder(place, benchmark)
-        check_place(place, [earlier])
+        check_place(place)
     find(benchmark)
     load = partial(Loader, device=device, python=serving_python, gpus=gpus)
     with located(model, trust=trust_remote_code) as (given,):
@@ -243,8 +226,7 @@ def evaluate(
             with load(folder) as loader:
                 wanted = ask(benchmark, spec, source, identity, loader)
                 run_benchmark(loader.load(spec), wanted, place)
-    compared = _compared(benchmark, (earlier, place), (str(baseline), str(place)))
-    return Result(place, read_result(place), compared)
+    return Result(place, read_result(place))
 
 
 def _require_own_folder(out: Path, task: str) -> None:
@@ -255,33 +237,3 @@ def _require_own_folder(out: Path, task: str) -> None:
             f"expected an empty folder or a result of {task} at --out {out}, found one of {found}; "
             f"give each benchmark its own folder, such as {out.with_name(f'{out.name}-{task}')}"
         )
-
-
-def _compared(
-    task: str, folders: tuple[Path | None, Path], names: tuple[str, str]
-) -> "Comparison | None":
-    """Return the comparison with the baseline, None where there is none."""
-    if folders[0] is None:
-        return None
-    # Not at the top: SciPy and pandas, which nothing else here needs.
-    from .differences import compare_results, judged
-    from .report import Block, Comparison, block_notes
-
-    tested, notes, *_ = compare_results(task, (folders[0], folders[1]), names, known=False)
-    rows = judged(tested)
-    return Comparison(names[0], [Block(names[1], rows, [*block_notes(rows), *notes])])
-
-
-def _baseline(place: Path, task: str) -> Path:
-    """Return the folder of a benchmark's earlier result; UserError where there is none."""
-    from .sides import open_evaluated
-
-    side = open_evaluated(place)
-    folder = side.find(task, task) if side else None
-    if side is None or folder is None:
-        has = f"only of {', '.join(side.folders)}" if side else "nor of any other benchmark"
-        raise UserError(
-            f"expected an evaluation of {task} at --baseline {place}, found none, {has}; name a "
-            f"folder that evaluate or evaluate-checkpoint wrote"
-        )
-    return folder
