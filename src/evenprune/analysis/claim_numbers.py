@@ -92,8 +92,7 @@ class RunNumbers:
 
     def models(self) -> list[str]:
         """Return the models of this run in the order of its experiments."""
-        points = [point for grid in self._sheet.experiments.values() for point in grid]
-        return list(dict.fromkeys(point.model for point in points))
+        return list(dict.fromkeys(point.model for point in self._sheet.shown))
 
     def label(self, model: str) -> str:
         """Return the model's name in tables."""

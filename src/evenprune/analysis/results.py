@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..config.grids import Checkpoint
+from ..config.grids import Checkpoint, dense
 from ..config.run_sheet import RunSheet
 from ..io.errors import UserError
 from ..io.reading import expected_form
@@ -199,5 +199,4 @@ def experiment_of(run_sheet: RunSheet, names: Sequence[str]) -> str:
 
 def dense_group(run_sheet: RunSheet, model: str) -> Group | None:
     """Return the dense grid point of a model if the run has it, else None."""
-    point = Checkpoint(model, "dense", "dense", "none", 0)
-    return Group(model, "dense", "dense", "none", (0,)) if point in run_sheet.files else None
+    return groups([dense(model)])[0] if dense(model) in run_sheet.files else None

@@ -18,21 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..config.finished import ITEMS, METRICS, read_result
 from ..config.tasks import LM_EVAL, TASKS
 from ..data.hub_models import located
-from ..evaluation.benchmarks import (
-    add_protocol_arguments,
-    add_run_arguments,
-    ask,
-    asked_for,
-    check_out,
-    data_checksums,
-    find,
-    given_data,
-    headline,
-    quiet_libraries,
-    require_options,
-    run_benchmark,
-    with_data,
-)
+from ..evaluation import benchmarks
 from ..evaluation.load_model import Loader
 from ..io.checksums import source_folder
 from ..io.errors import UserError
@@ -41,7 +27,7 @@ from ..models.identity import identify
 from ..stats.directions import chance, direction
 from ..stats.paired import estimate_of, fitting
 from ..stats.records import clusters, read_records
-from .columns import GOOD, NONE, aligned
+from .columns import GOOD, NONE
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -56,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder with the canonical files, or your own file; for lm_eval a folder of YAML "
         "tasks; default: the data of the default configuration, fetched if missing")  # fmt: skip
     add("--out", type=Path, required=True, help="folder for the two files")
-    add_protocol_arguments(parser)
-    add_run_arguments(parser)
+    benchmarks.add_protocol_arguments(parser)
+    benchmarks.add_run_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -117,6 +103,8 @@ class Result:
         return errors
 
     def __str__(self) -> str:
+        from pandas import DataFrame
+
         def shown(number: float | None, form: str, none: str = NONE) -> str:
             return none if number is None else form.format(number)
 
@@ -127,10 +115,11 @@ class Result:
                 numbers = (value, shown(one["stderr"], "± {:.4f}"), f"{one['n']:,}")
                 lines.append([name, *numbers, GOOD[one["good"]], shown(one["chance"], "{:.3f}")])
         lines.sort(key=lambda line: (line[0] != self.content["headline"], line[0]))
-        text = aligned(("metric", "value", "stderr", "n", "good", "chance"), lines, (0, 4))
+        heads = ["metric", "value", "stderr", "n", "good", "chance"]
+        table = DataFrame(lines, columns=heads).to_string(index=False) if lines else ""
         rest = len(self.metrics) - len(lines)
-        more = f"\n{rest} further diagnostics in {METRICS}" * bool(rest)
-        return f"{headline(self.content)}\n{text}{more}"
+        more = f"{rest} further diagnostics in {METRICS}" * bool(rest)
+        return "\n".join(filter(None, [benchmarks.headline(self.content), table, more]))
 
     def _repr_html_(self) -> str:
         return str(self.to_frame().to_html(na_rep=NONE))
@@ -195,20 +184,20 @@ def evaluate(
     >>> result.metrics["acc"]["n"]
     16
     """
-    quiet_libraries()
-    require_options(options)
+    benchmarks.quiet_libraries()
+    benchmarks.require_options(options)
     place = Path(out) if out else None
     if place:
         _require_own_folder(place, benchmark)
         check_place(place)
-    find(benchmark)
+    benchmarks.find(benchmark)
     load = partial(Loader, device=device, python=serving_python, gpus=gpus)
     with located(model, trust=trust_remote_code) as (given,):
         if data is None and benchmark != LM_EVAL:
-            spec, source = with_data(benchmark, options)
+            spec, source = benchmarks.with_data(benchmark, options)
         else:
-            spec = asked_for(benchmark, options)
-            source = given_data(spec, data)
+            spec = benchmarks.asked_for(benchmark, options)
+            source = benchmarks.given_data(spec, data)
         folder = source_folder(given)
         if place is None:
             # Not at the top: what else is compared needs more.
@@ -220,12 +209,12 @@ def evaluate(
             with contextlib.redirect_stdout(sys.stderr):
                 place = run_model()[benchmark]
         else:
-            check_out(place, [given, folder, data, source, spec.judge])
-            data_checksums(source, spec)  # says at once what is missing
+            benchmarks.check_out(place, [given, folder, data, source, spec.judge])
+            benchmarks.data_checksums(source, spec)  # says at once what is missing
             identity = identify(folder)
             with load(folder) as loader:
-                wanted = ask(benchmark, spec, source, identity, loader)
-                run_benchmark(loader.load(spec), wanted, place)
+                wanted = benchmarks.ask(benchmark, spec, source, identity, loader)
+                benchmarks.run_benchmark(loader.load(spec), wanted, place)
     return Result(place, read_result(place))
 
 

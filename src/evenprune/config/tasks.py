@@ -21,6 +21,9 @@ LM_EVAL = "lm_eval"  # any task of lm-eval, by its name
 # Which values of a metric are good: large, small, near one half or near zero; "": none is.
 Direction = Literal["up", "down", "half", "zero", ""]
 Group = Literal["perplexity", "performance", "fairness"]
+Kind = Literal["bias", "ability"]
+# A number, or text such as 1/3.
+Share = Annotated[float, BeforeValidator(lambda given: float(Fraction(given)))]
 
 # Metrics with six orders of the options, and of answers that a guard model judges.
 _ORDERS = (
@@ -43,11 +46,19 @@ class TaskFacts:
     orders: bool = False
     judged: bool = False
     directions: dict[str, Direction] = field(default_factory=lambda: {"acc": "up"})
-    chance: Annotated[
-        float | None, BeforeValidator(lambda given: given and float(Fraction(given)))
-    ] = None
+    chance: Share | None = None
+    chances: dict[str, Share] = field(default_factory=dict)
+    compares: tuple[str, ...] = ()
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+    nats: tuple[str, ...] = ()
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    optional: tuple[str, ...] = ()
     means: dict[str, str] = field(default_factory=dict)
     compared: bool = False
+    unbiased: str = ""
+    stereotyped: str = ""
+    named: str = ""
     group: Group = "fairness"
 
 

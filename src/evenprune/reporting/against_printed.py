@@ -77,9 +77,8 @@ def numbers(run: Run, slug: str) -> Table:
     Checkpoints stand in the order of the experiments; a number that several tables print stands
     once. Raises UserError where no number has a printed counterpart, as in an invented world.
     """
-    points = [point for grid in run.sheet.experiments.values() for point in grid]
     rows, covered, previous = list[Row](), list[bool | None](), None
-    for group in groups(list(dict.fromkeys(points))):
+    for group in groups(list(dict.fromkeys(run.sheet.shown))):
         first = group.checkpoints()[0]
         for quantity in run.results.quantities(first):
             printed = printed_value(run.sheet, first, *quantity)
