@@ -49,24 +49,18 @@ def read_part(path: str, point: Checkpoint) -> dict[str, Any]:
 
 
 def log_ratios(
-    content: dict[str, Any],
-    names: Sequence[str],
-    metric: str,
-    base: Sequence[str] = (),
+    content: dict[str, Any], names: Sequence[str], metric: str, base: Sequence[str]
 ) -> list[float]:
     """Return ln(checkpoint / base) of a figure in every round, of several their means.
 
-    It is that of the first batch size. ``base`` are other checkpoints of the measurement, without
-    any its dense model. Empty where there is no dense model to compare with.
+    It is that of the first batch size. ``names`` and ``base`` are checkpoints of the measurement.
     """
-    base = base or list(filter(None, [content["dense"]]))
     size = content["spec"]["batch_sizes"][0]
     rounds: dict[int, dict[str, float]] = {}
-    for row in content["rounds"] if base else ():
+    for row in content["rounds"]:
         if row["batch"] == size and metric in row["figures"]:
-            rounds.setdefault(row["round"], {})[row["checkpoint"]] = math.log(
-                row["figures"][metric]
-            )
+            log = math.log(row["figures"][metric])
+            rounds.setdefault(row["round"], {})[row["checkpoint"]] = log
     return [
         float(np.mean([logs[name] for name in names])) - float(np.mean([logs[b] for b in base]))
         for _, logs in sorted(rounds.items())

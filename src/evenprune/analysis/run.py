@@ -18,8 +18,8 @@ from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet
 from ..io.reading import expected_form
 from ..stats.inference import Estimate
-from ..stats.measures import MEASURES
-from ..stats.paired import Sums, combined, fitting, jackknife, with_seeds
+from ..stats.measures import MEASURES, OTHERWISE
+from ..stats.paired import Sums, combined, fitting, jackknife, sums_of, with_seeds
 from ..stats.records import Record, first_part, read_records
 from . import dto
 from .results import Group, Quantity, Results, Significance, experiment_of
@@ -45,16 +45,19 @@ def checkpoint_sums(
     if slug == dto.SLUG:
         return dto.distance_sums(run_sheet, point) if metric == dto.SLUG else None
     entry = run_sheet.config.benchmarks.get(slug)
-    if entry is None or (entry.task, metric) not in MEASURES:
+    key = (entry.task if entry else "", metric)
+    if key not in MEASURES:
         return None
     path = run_sheet.result_folder(point, slug) / ITEMS
     rows = read(path)
     if category:
         rows = [row for row in rows if row.get("category") == category]
-    elif entry.task == "perplexity":
+    elif key[0] == "perplexity":
         rows = first_part(rows)
+    if not rows:
+        return None
     with expected_form(f"records with a score for {metric}", path, "evaluate again"):
-        return fitting(entry.task, metric, rows, recorded) if rows else None
+        return fitting(*key, rows, recorded) if key in OTHERWISE else sums_of(MEASURES[key], rows)
 
 
 class Estimates:

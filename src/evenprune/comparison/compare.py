@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..analysis.item_texts import ItemText
+from ..config.finished import read_result
 from ..config.flags import add_flags, checked, flag
 from ..config.grids import in_calibration
 from ..config.tasks import TASKS
@@ -40,7 +40,7 @@ from ..models.stored import Stored
 from ..stats.verdicts import BIAS_MARGIN, LESS_FAIR, LOST, MARGIN, WORSE
 from . import sides
 from .columns import terminal_width
-from .differences import Limits, Records, Tested, by_category, compare_results, judged
+from .differences import Limits, Tested, by_category, compare_results, judged, read_records
 from .export import card_of, write_card, write_record
 from .fidelity import LIMIT, Fidelity, ask_text
 from .moved import Moved, most_moved, texts_of
@@ -56,7 +56,6 @@ FAIL_IF = {
     "worse": (WORSE, "ability"), "less-fair": (LESS_FAIR, "bias"), "ability-lost": (LOST, "bias")
 }  # fmt: skip
 OURS = ("benchmark", "data", "fidelity", "every_eval_ever", "card")  # not for others' records
-Export = tuple[str, str, Records, Mapping[str, ItemText]]  # what write_record takes
 JSON, HTML = "comparison.json", "comparison.html"
 
 
@@ -237,18 +236,21 @@ def compare(
             mine, requests, kept, load, trust_remote_code, fidelity, options
         )
         stored = {side.name: sides.stored_of(side) for side in mine}
-        exports: list[Export] | None = [] if every_eval_ever else None
         several = [one for one in mine if isinstance(one, Evaluated) and len(one.folders) > 1]
         missing = sides.not_compared({side.name: side.folders for side in several}, requests)
         blocks = [
             replace(
-                _block(mine[0], side, found, limits, requests, missing, exports),
+                _block(mine[0], side, found, limits, requests, missing),
                 fidelity=faithful.get(side.name),
             )
             for side in mine[1:]
         ]
-        for export in exports or ():
-            print(f"wrote {write_record(Path(str(every_eval_ever)), *export)}", file=sys.stderr)
+        for side in mine if every_eval_ever else ():
+            for slug, folder in found[side.name].items():
+                records = read_records(folder, read_result(folder))
+                texts = texts_of(records.result, requests[slug])
+                into = write_record(Path(str(every_eval_ever)), slug, side.name, records, texts)
+                print(f"wrote {into}", file=sys.stderr)
         for block in blocks:
             if block.pruned in cards:
                 write_card(cards[block.pruned], block.rows)
@@ -353,9 +355,9 @@ def _check_out(place: Path, inputs: Sequence[Path]) -> None:
 
 def _block(
     dense: Side, pruned: Side, results: Mapping[str, Mapping[str, Path]], limits: Limits,
-    requests: Mapping[str, Request], told: Sequence[str], exports: list[Export] | None,
+    requests: Mapping[str, Request], told: Sequence[str],
 ) -> Block:  # fmt: skip
-    """Return the comparison of two sides; what is to be exported goes to ``exports``."""
+    """Return the comparison of two sides."""
     tested, moved = list[Tested](), list[Moved]()
     notes, evidence = list(told), {}
     names = (dense.name, pruned.name)
@@ -369,8 +371,6 @@ def _block(
         notes += said
         result = records[0].result
         texts = texts_of(result, requests[slug])
-        if exports is not None:
-            exports += [(slug, name, one, texts) for name, one in zip(names, records)]
         answers = (records[0].rows, records[1].rows)
         moved += most_moved(slug, str(result["task"]), *answers, texts)
     notes += sides.calibration_note(pruned, list(dict.fromkeys(one.row.task for one in tested)))

