@@ -35,8 +35,6 @@ REGIME_LABELS = {"dense": "dense"} | {
 # Columns of the tables in the paper's order, then those that it does not have.
 _PAPER = ("perplexity", "hellaswag", "mmlu", "unqover", "bbq", "crows_pairs", "stereoset")
 TASK_LABELS = {task: FACTS[task].label for task in dict.fromkeys((*_PAPER, *FACTS))}
-# Which group of columns a task is in, see GROUPS of render.py for their colours.
-TASK_GROUPS = {task: facts.group for task, facts in FACTS.items()}
 # Tasks whose headline is no fraction, and the decimals with which it is shown as it is.
 TASK_DIGITS = {"perplexity": 2, "lm_eval": 4}
 NATS = {metric for facts in FACTS.values() for metric in facts.nats}  # shown as they are
@@ -54,13 +52,13 @@ CATEGORY_LABELS = {
     "ethnicity": "Race",
     "mixedgender": "Gender",
 }
-# Data sets of calibration pairs and of calibration texts.
-PAIR_LABELS = {
+# Data sets of calibration pairs and texts.
+DATA_LABELS = {
     "stereoset": "StereoSet",
     "crows_pairs": "CrowS-Pairs",
     "question_pairs": "question pairs",
+    "ultrachat": "UltraChat",
 }
-TEXT_LABELS = {"ultrachat": "UltraChat"}
 DTO_LABEL, THROUGHPUT_LABEL = "DTO", "throughput"
 
 
@@ -118,11 +116,11 @@ def calibration_label(run_sheet: RunSheet, calibration: str) -> str:
     if calibration == "none":
         return "–"
     entry = run_sheet.config.calibrations[calibration]
-    label = " + ".join(PAIR_LABELS.get(name, name) for name in entry.pairs)
+    label = " + ".join(DATA_LABELS.get(name, name) for name in entry.pairs)
     if entry.categories:
         label += f" ({', '.join(name.capitalize() for name in entry.categories)})"
     if entry.texts:
-        label += f" + {TEXT_LABELS.get(entry.texts, entry.texts)}"
+        label += f" + {DATA_LABELS.get(entry.texts, entry.texts)}"
         label += f" ({entry.n_texts})" if entry.n_texts else ""
     return label + (f", {entry.control.replace('-', ' ')}" if entry.control != "none" else "")
 
