@@ -13,9 +13,8 @@ from .config import Config
 from .facts import COMPRESSIBLE, NO_CALIBRATION
 from .grids import Checkpoint
 from .section import listed
+from .tasks import ANSWERED
 
-# Tasks whose records are answers among options, which the page shows item by item.
-ANSWERED = ("unqover", "bbq", "crows_pairs", "stereoset", "hellaswag", "mmlu", "multiple_choice")
 # Benchmarks whose items have planted log-odds in the invented world.
 PLANTED = ("stereoset", "crows_pairs", "unqover", "bbq")
 

@@ -60,6 +60,7 @@ class TaskFacts:
     unbiased: str = ""
     stereotyped: str = ""
     named: str = ""
+    texts: tuple[str, ...] | None = None
     group: Group = "fairness"
 
 
@@ -78,6 +79,8 @@ TASK_OPTIONS = {
 JUDGED = tuple(name for name, task in FACTS.items() if task.judged)
 UNQOVER_STYLES, BBQ_STYLES = FACTS["unqover"].styles, FACTS["bbq"].styles
 WIKITEXT_SPLITS = tuple(one for one in FACTS["perplexity"].splits if one != DOCUMENTS)
+# Tasks whose records are answers among options, which the page shows item by item.
+ANSWERED = tuple(name for name, task in FACTS.items() if task.texts is not None)
 # The data set that the paper measured a task on.
 PAPER_DATASETS = {task: task for task in TASKS} | {"perplexity": "wikitext2"}
 
