@@ -37,7 +37,7 @@ def test_models_are_evaluated_once(ground, tmp_path, capsys):
     assert len(list((tmp_path / "evals").glob("*/unqover-*/metrics.json"))) == 4
 
 
-def test_evaluate_says_what_is_good_and_the_difference_to_a_baseline(ground, tmp_path, capsys):
+def test_evaluate_says_what_is_good_and_compare_takes_its_folders(ground, tmp_path, capsys):
     root, dense, other = ground
     data = ["--benchmark", "unqover", "--data", str(root / "data/unqover")]
     out = tmp_path / "dense"
@@ -45,16 +45,10 @@ def test_evaluate_says_what_is_good_and_the_difference_to_a_baseline(ground, tmp
     text = capsys.readouterr().out
     assert "0.333" in text
     assert text.endswith(f"wrote {out}/metrics.json and {out}/items.jsonl\n")
-    more = ["--baseline", str(out), "--out", str(tmp_path / "other")]
-    assert main(["evaluate", "--model", str(other), *data, *more]) == 0
-    text = capsys.readouterr().out
-    assert f"against {out}" in text
-    assert text.endswith(f"{tmp_path}/other/items.jsonl\n")
-    same = ["--baseline", str(out), "--out", str(out)]
-    assert main(["evaluate", "--model", str(other), *data, *same]) == 2
-    wrong = ["--baseline", str(tmp_path / "none"), "--out", str(tmp_path / "third")]
-    assert main(["evaluate", "--model", str(other), *data, *wrong]) == 2
-    assert not (tmp_path / "third").exists()
+    assert main(["evaluate", "--model", str(other), *data, "--out", str(tmp_path / "other")]) == 0
+    capsys.readouterr()
+    assert main(["compare", str(out), str(tmp_path / "other")]) == 0
+    assert f"against {out}" in capsys.readouterr().out
 
 
 def test_printed_errors_are_over_clusters(tmp_path):

@@ -163,7 +163,7 @@ def test_a_table_of_the_users_comes_first(tmp_path, capsys):
     table.write_text("metrics: [{metric: acc, kind: speed}]")
     status, *_, errors = compared(capsys, tmp_path, *sides, "--metrics", table)
     assert status == 2
-    assert "metrics/0/kind" in errors
+    assert "metrics.0.kind: got 'speed'" in errors
 
 
 def other_documents(rows):

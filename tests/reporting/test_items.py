@@ -7,11 +7,11 @@ import random
 import pytest
 from item_run import HOSTILE, ITEMS, TASKS, item_id, record, write_item_run
 
-from evenprune.analysis.item_texts import FIELDS, read_texts
+from evenprune.analysis.item_texts import READERS, TEXTS, read_texts
 from evenprune.analysis.make_items import LEAST, changes, fitted, joined, leans, stereotyped
 from evenprune.cli import main
 from evenprune.config.grids import Checkpoint
-from evenprune.config.paths import ANSWERED
+from evenprune.config.tasks import ANSWERED
 from evenprune.io.errors import UserError
 
 DENSE = Checkpoint("tiny", "dense", "dense", "none", 0)
@@ -37,7 +37,7 @@ def made(root, monkeypatch, *words):
 
 
 def test_the_tasks_are_those_that_the_workflow_knows():
-    assert set(FIELDS) == set(ANSWERED)
+    assert set(READERS) == set(TEXTS) == set(ANSWERED)
 
 
 # Joining

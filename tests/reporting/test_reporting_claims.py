@@ -252,7 +252,9 @@ def test_throughput_is_compared_round_by_round(repo, tmp_path):
     assert found["faster"]["verdict"] == SUPPORTED
     path = next((tmp_path / "serving").rglob("efficiency.json"))
     rounds = read_measurement(str(path))
-    logs = log_ratios(rounds, ["world/sparsegpt/2of4/ss-uc256/s0"], "decode_tok_per_s")
+    logs = log_ratios(
+        rounds, ["world/sparsegpt/2of4/ss-uc256/s0"], "decode_tok_per_s", [rounds["dense"]]
+    )
     mean, error = np.mean(logs), np.std(logs, ddof=1) / len(logs) ** 0.5
     text = found["faster"]["evidence"]
     assert f"throughput of SparseGPT vs dense {100 * np.expm1(mean):+.1f} %" in text

@@ -94,7 +94,7 @@ class PrintedSignificance(Significance):
     """The paper's daggers as tests: p is 0 with one and 1 without, for it prints no more."""
 
     def __init__(self, found: Sequence[Printed], run_sheet: RunSheet) -> None:
-        self._dense = {}
+        self._tests = {}
         tested = {slug: FACTS[entry.task].means for slug, entry in run_sheet.benchmarks().items()}
         self._values = {
             (one.point, one.quantity): one

@@ -8,7 +8,7 @@ import numpy as np
 from ..config.run_sheet import has_paper_form
 from ..config.tasks import FACTS, JUDGED
 from ..stats.inference import Estimate
-from . import labels, mask_diffs, measurements
+from . import dto, labels, mask_diffs, measurements
 from .labels import METHOD_LABELS, REGIME_LABELS, TASK_LABELS
 from .printed import printed_values
 from .results import Group, Quantity, groups
@@ -58,8 +58,7 @@ class PrintedNumbers:
         if name != "dto":
             return self._values.get((*point, name))
         parts = [self._values.get((*point, part)) for part in ("mmlu", "unqover")]
-        gaps = [1 - part for part in parts if part is not None]
-        return math.hypot(*gaps) / math.sqrt(2) if len(gaps) == len(parts) else None
+        return None if None in parts else float(dto.distance(np.array(parts, float)))
 
     def estimate(self, compute: Compute, *wanted: Wanted) -> Estimate | None:
         """Return a function of numbers; the paper prints no errors."""
@@ -92,8 +91,7 @@ class RunNumbers:
 
     def models(self) -> list[str]:
         """Return the models of this run in the order of its experiments."""
-        points = [point for grid in self._sheet.experiments.values() for point in grid]
-        return list(dict.fromkeys(point.model for point in points))
+        return list(dict.fromkeys(point.model for point in self._sheet.shown))
 
     def label(self, model: str) -> str:
         """Return the model's name in tables."""

@@ -34,19 +34,18 @@ from ..io.reading import expected_form
 from ..stats import inference
 from ..stats.inference import Estimate, Interval
 from ..stats.measures import is_rate
-from ..stats.paired import jackknife
+from ..stats.paired import estimate_of
 from ..stats.records import read_records
 from . import dto, fidelity, mask_diffs, measurements, significance
 from .frames import make_frame, write_frame
 from .printed import printed_value
-from .results import Quantity
+from .results import Numbers, Quantity
 from .run import checkpoint_sums
 
 COLUMNS = (
     "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",
     "value", "n", "stderr", "printed", "printed_table", "in_calibration",
 )  # fmt: skip
-Numbers = dict[Quantity, dict[str, Any]]  # {value, n, stderr} of each
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,11 +90,11 @@ def clustered_errors(run_sheet: RunSheet, point: Checkpoint, numbers: Numbers) -
     """Return numbers of a checkpoint with errors over clusters where items have them."""
     read, changed = functools.lru_cache(maxsize=1)(read_records), {}
     for quantity, number in numbers.items():
-        sums = checkpoint_sums(run_sheet, point, quantity, read) if number["stderr"] else []
-        if sums and sums[0].clusters is not None:
-            sample = jackknife(sums[0])
-            stderr = sample.estimate(lambda only: only).stderr if sample else None
-            changed[quantity] = {**number, "stderr": stderr}
+        if number["stderr"]:
+            sums = checkpoint_sums(run_sheet, point, quantity, number["value"], read)
+            if sums and sums.clusters is not None:
+                estimate = estimate_of(sums)
+                changed[quantity] = {**number, "stderr": estimate.stderr if estimate else None}
     return changed
 
 
@@ -109,9 +108,8 @@ def dto_values(run_sheet: RunSheet, point: Checkpoint, numbers: Numbers) -> Numb
     parts = [numbers.get(Quantity(*part), _of(None))["value"] for part in dto.parts(run_sheet)]
     if not parts or None in parts:
         return {}
-    sample = jackknife(dto.distance_sums(run_sheet, point))
     value, quantity = float(dto.distance(np.array(parts))), Quantity(dto.SLUG, dto.SLUG)
-    estimate = sample.estimate(lambda only: only) if sample else Estimate(value)
+    estimate = estimate_of(dto.distance_sums(run_sheet, point)) or Estimate(value)
     ends = _ends(quantity, estimate.interval(0.0, 1.0), estimate.n)
     return {quantity: _of(value, estimate.n, estimate.stderr), **ends}
 
@@ -156,11 +154,9 @@ def checkpoint_values(run_sheet: RunSheet, point: Checkpoint) -> Numbers:
     numbers |= rate_ends(run_sheet, numbers) | dto_values(run_sheet, point, numbers)
     if path := files["serving"]:
         numbers |= metric_values("serving", measurements.read_part(path, point), path)
-        for metric, number in measurements.ratio_values(run_sheet, point):
-            numbers[Quantity("serving", metric)] = number
+        numbers |= measurements.ratio_values(run_sheet, point)
     if path := files["masks"]:
-        for *name, number in mask_diffs.mask_values(Path(path)):
-            numbers[Quantity(mask_diffs.SLUG, *name)] = number
+        numbers |= mask_diffs.mask_values(Path(path))
     if path := files["check"]:
         with expected_form("the report of check", path, "check that checkpoint again"):
             numbers[Quantity("check", "sparsity")] = _of(float(read_check(path)["sparsity"]))
@@ -239,8 +235,8 @@ def collect(run_sheet: RunSheet) -> pd.DataFrame:
             owner = replace(point, method="", regime="")
             numbers[owner] = calibration_values(Path(path))
         progress.update()
-    for point, slug, name, number in fidelity.fidelity_values(run_sheet):
-        numbers[point][Quantity(slug, name)] = number
+    for point, found in fidelity.fidelity_values(run_sheet):
+        numbers[point] |= found
     rows = []
     for point, own in numbers.items():
         for quantity, number in own.items():

@@ -28,6 +28,13 @@ def parts(run_sheet: RunSheet) -> tuple[Component, ...]:
     return tuple(Component(str(slug), "acc") for slug in slugs) if all(slugs) else ()
 
 
+def behind(run_sheet: RunSheet, slug: str) -> list[str]:
+    """Return the benchmarks behind a number: its own, or those that a distance is made from."""
+    if slug in run_sheet.config.benchmarks:
+        return [slug]
+    return [part.benchmark for part in parts(run_sheet)] if slug == SLUG else []
+
+
 def distance(accuracies: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the distances (...) of accuracies (..., 2)."""
     return np.sqrt(((1 - accuracies[..., 0]) ** 2 + (1 - accuracies[..., 1]) ** 2) / 2)

@@ -6,6 +6,7 @@ order; the distribution over the options is the softmax of their logits, or of t
 log-likelihoods where a benchmark scores whole continuations.
 """
 
+import itertools
 import operator
 from collections import defaultdict
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from ..io.errors import UserError
 from ..io.progress import Progress
 from ..io.reading import expected_form
 from ..stats.records import read_records
+from .results import Numbers, Quantity
 from .significance import pairs
 
 # Options to choose from are what is compared; perplexity and generated answers have none.
@@ -52,16 +54,12 @@ def read_answers(path: Path) -> Answers:
     """
     with expected_form(RECORD, path, "evaluate again"):
         rows = read_records(path, ("item_id", "pred", "correct", "option_logprobs"))
-        scores = [
-            list(map(float, row.get("option_logits", row["option_logprobs"]))) for row in rows
-        ]
+        scores = [row.get("option_logits", row["option_logprobs"]) for row in rows]
+        # An option that an item does not have is never chosen: its probability is 0.
+        table = np.array(list(itertools.zip_longest(*scores, fillvalue=-np.inf)), float).T
         chosen = np.array([operator.index(row["pred"]) for row in rows])
     if not rows:
         raise UserError(f"expected answers in {path}, found none; evaluate again")
-    # An option that an item does not have is never chosen: its probability is 0.
-    table = np.full((len(scores), max(map(len, scores))), -np.inf)
-    for line, known in zip(table, scores):
-        line[: len(known)] = known
     right = np.array([bool(row["correct"]) for row in rows])
     return Answers(tuple(str(row["item_id"]) for row in rows), chosen, right, softmax(table, 1))
 
@@ -105,8 +103,8 @@ def fidelity(pruned: Answers, dense: Answers) -> dict[str, dict[str, Any]]:
     return found
 
 
-def fidelity_values(run_sheet: RunSheet) -> Iterator[tuple[Checkpoint, str, str, dict[str, Any]]]:
-    """Yield (checkpoint, benchmark, metric, value) of all pruned models that have a dense one.
+def fidelity_values(run_sheet: RunSheet) -> Iterator[tuple[Checkpoint, Numbers]]:
+    """Yield the fidelity on each benchmark of all pruned models that have a dense one.
 
     Benchmarks without options have no fidelity, nor those that one of the two
     does not have.
@@ -121,6 +119,6 @@ def fidelity_values(run_sheet: RunSheet) -> Iterator[tuple[Checkpoint, str, str,
         reference = read_answers(run_sheet.result_folder(dense, slug) / ITEMS)
         for point in points:
             answers = read_answers(run_sheet.result_folder(point, slug) / ITEMS)
-            for name, value in fidelity(answers, reference).items():
-                yield point, slug, name, value
+            found = fidelity(answers, reference).items()
+            yield point, {Quantity(slug, name): number for name, number in found}
             progress.update()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from ..config.tasks import ANSWERED, FACTS
 from ..data.readers.bbq import read_bbq
 from ..data.readers.choice import read_hellaswag, read_mmlu
 from ..data.readers.crows_pairs import read_crows_pairs
@@ -16,15 +17,7 @@ from ..tasks.unqover import select_items
 # The texts of an item: those of its task's ``FIELDS``, and its options in the data's order.
 ItemText = tuple[tuple[str, ...], tuple[str, ...]]
 # Task -> what its texts beside the options are called. Only these tasks have answers to compare.
-FIELDS = {
-    "unqover": ("Context", "Question"),
-    "bbq": ("Context", "Question"),
-    "crows_pairs": (),
-    "stereoset": (),
-    "hellaswag": ("Text",),
-    "mmlu": ("Subject", "Question"),
-    "multiple_choice": ("Question",),
-}
+FIELDS = {task: FACTS[task].texts or () for task in ANSWERED}
 
 
 def _questions(folder: Path, split: str, spec: dict[str, Any]) -> Iterable[Any]:

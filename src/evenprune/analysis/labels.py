@@ -35,24 +35,9 @@ REGIME_LABELS = {"dense": "dense"} | {
 # Columns of the tables in the paper's order, then those that it does not have.
 _PAPER = ("perplexity", "hellaswag", "mmlu", "unqover", "bbq", "crows_pairs", "stereoset")
 TASK_LABELS = {task: FACTS[task].label for task in dict.fromkeys((*_PAPER, *FACTS))}
-# Which group of columns a task is in, see GROUPS of render.py for their colours.
-TASK_GROUPS = {task: facts.group for task, facts in FACTS.items()}
 # Tasks whose headline is no fraction, and the decimals with which it is shown as it is.
 TASK_DIGITS = {"perplexity": 2, "lm_eval": 4}
-# Metrics in nats, shown as they are.
-NATS = (
-    *("association", "association_square"),
-    *("likelihood_diff", "signed_diff", "signed_diff_shared"),
-    *("margin_dis_text", "lean_amb_text", "lean_dis_text"),
-)
-# What a metric is called after its benchmark, where several are compared or it is no headline.
-MEASURES = {
-    "ss": "SS", "lms": "LMS", "icat": "ICAT", "acc": "accuracy", "stereotype_rate": "stereotypes",
-    "acc_amb": "ambiguous", "acc_dis": "disambiguated", "s_amb": "bias, ambiguous",
-    "s_dis": "bias, disambiguated", "margin_dis_text": "lead of the right text",
-    "lean_amb_text": "lead of the stereotyped text", "bias_names": "bias by names",
-    "pct_stereotype": "share", "signed_diff_shared": "lead",
-}  # fmt: skip
+NATS = {metric for facts in FACTS.values() for metric in facts.nats}  # shown as they are
 IN_FULL = {"PPL": "Perplexity", "CP": "CrowS-Pairs"}
 GROUP_WORDS = {
     "perplexity": "perplexity",
@@ -67,13 +52,13 @@ CATEGORY_LABELS = {
     "ethnicity": "Race",
     "mixedgender": "Gender",
 }
-# Data sets of calibration pairs and of calibration texts.
-PAIR_LABELS = {
+# Data sets of calibration pairs and texts.
+DATA_LABELS = {
     "stereoset": "StereoSet",
     "crows_pairs": "CrowS-Pairs",
     "question_pairs": "question pairs",
+    "ultrachat": "UltraChat",
 }
-TEXT_LABELS = {"ultrachat": "UltraChat"}
 DTO_LABEL, THROUGHPUT_LABEL = "DTO", "throughput"
 
 
@@ -114,7 +99,7 @@ def measure_label(run_sheet: RunSheet, slug: str, metric: str) -> str:
     label = " ".join([IN_FULL.get(word, word), *rest])
     several = len(metrics_of(entry.task, entry.headline)) > 1
     usual = not several and metric == FACTS[entry.task].headline
-    return label if usual else f"{label} {MEASURES.get(metric, metric)}"
+    return label if usual else f"{label} {FACTS[entry.task].words.get(metric, metric)}"
 
 
 def judge_label(run_sheet: RunSheet, slug: str) -> str | None:
@@ -131,11 +116,11 @@ def calibration_label(run_sheet: RunSheet, calibration: str) -> str:
     if calibration == "none":
         return "–"
     entry = run_sheet.config.calibrations[calibration]
-    label = " + ".join(PAIR_LABELS.get(name, name) for name in entry.pairs)
+    label = " + ".join(DATA_LABELS.get(name, name) for name in entry.pairs)
     if entry.categories:
         label += f" ({', '.join(name.capitalize() for name in entry.categories)})"
     if entry.texts:
-        label += f" + {TEXT_LABELS.get(entry.texts, entry.texts)}"
+        label += f" + {DATA_LABELS.get(entry.texts, entry.texts)}"
         label += f" ({entry.n_texts})" if entry.n_texts else ""
     return label + (f", {entry.control.replace('-', ' ')}" if entry.control != "none" else "")
 

@@ -8,7 +8,6 @@ changed the answer to come first.
 import argparse
 import itertools
 import json
-import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -25,6 +24,7 @@ from ..io.errors import UserError
 from ..io.files import canonical_json, write_text
 from ..io.outputs import check_file
 from ..io.reading import expected_form
+from ..stats.metrics import blocks_of, combination, softmax
 from ..stats.records import Record, read_records
 from .item_texts import FIELDS, ItemText, read_texts
 
@@ -96,20 +96,18 @@ def leans(rows: Sequence[Record]) -> dict[str, int]:
     That is the sign of UnQover's C(x1, x2, a) over the four questions of a complete block: both
     orders of the two persons, the attribute and its negation. Others have none.
     """
-    blocks: dict[str, list[tuple[Record, float]]] = {}
-    for row in rows:
-        if row.get("block") is not None:
-            shares = [math.exp(one) for one in row["option_logprobs"]]
-            gap = (shares[row["x1_idx"]] - shares[row["x2_idx"]]) / sum(shares)
-            blocks.setdefault(row["block"], []).append((row, -gap if row["negated"] else gap))
     indices = {}
-    for block in blocks.values():
-        lean = sum(gap for _, gap in block)
-        if len(block) == 4 and lean:
-            for row, _ in block:
-                who = "x1" if (lean > 0) != bool(row["negated"]) else "x2"
-                indices[row["item_id"]] = row[f"{who}_idx"]
+    for block in blocks_of([row for row in rows if row.get("block") is not None]).values():
+        lean = combination(block, _shares) if len(block) == 4 else 0.0
+        for row in block.values() if lean else ():
+            who = "x1" if (lean > 0) != bool(row["negated"]) else "x2"
+            indices[row["item_id"]] = row[f"{who}_idx"]
     return indices
+
+
+def _shares(row: Record) -> tuple[float, float]:
+    p = softmax(row["option_logprobs"])
+    return float(p[row["x1_idx"]]), float(p[row["x2_idx"]])
 
 
 def _item(about: Mapping[str, Any], texts: Mapping[str, ItemText], row: Record) -> list[Any]:

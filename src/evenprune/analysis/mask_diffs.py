@@ -6,10 +6,9 @@ concentration that table and claim share. A mask is which weights of a matrix ar
 is its part in an aligned group of four inputs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.stats import fisher_exact
@@ -18,7 +17,7 @@ from ..config.run_sheet import RunSheet
 from ..io.checksums import check_sum
 from ..io.errors import UserError
 from ..io.reading import expected_form, iter_csv
-from .results import Group, Quantity, Results, experiment_of, groups
+from .results import Group, Numbers, Quantity, Results, experiment_of, groups
 
 SLUG = "masks"
 DISAGREEMENT, PATTERN = "disagreement", "pattern_disagreement"
@@ -38,16 +37,15 @@ MASK_COLUMNS = (
     "different_groups",
 )  # fmt: skip
 
-Value = tuple[str, str, dict[str, Any]]  # metric, category, {value, n}
 
-
-def mask_values(path: Path) -> Iterator[Value]:
-    """Yield the values of a CSV of compare-masks: of each matrix, then of all together.
+def mask_values(path: Path) -> Numbers:
+    """Return the values of a CSV of compare-masks: of each matrix, then of all together.
 
     ``n`` is what a value is a share of: weights, groups of four, weights pruned in any of the
     two. All matrices together have no Frobenius difference. Raises UserError for another file.
     """
     totals = {name: np.zeros(2, int) for name in (DISAGREEMENT, PATTERN, JACCARD)}
+    found = Numbers()
     remedy = "run compare-masks again"
     check_sum(path, remedy)
     for line, row in iter_csv(path, MASK_COLUMNS, what="compared masks", remedy=remedy):
@@ -62,12 +60,14 @@ def mask_values(path: Path) -> Iterator[Value]:
             }
             for name, count in counts.items():
                 totals[name] += count
-                yield name, category, {"value": float(row[name]), "n": count[1]}
+                number = {"value": float(row[name]), "n": count[1]}
+                found[Quantity(SLUG, name, category)] = number
             value = float(row[FROBENIUS]) if row[FROBENIUS] else None
-            yield FROBENIUS, category, {"value": value, "n": weights}
+            found[Quantity(SLUG, FROBENIUS, category)] = {"value": value, "n": weights}
     for name, (part, whole) in totals.items():
         if whole:
-            yield name, "", {"value": int(part) / int(whole), "n": int(whole)}
+            found[Quantity(SLUG, name)] = {"value": int(part) / int(whole), "n": int(whole)}
+    return found
 
 
 # What a run has

@@ -5,7 +5,7 @@ other. So a machine whose speed changes, or other work on it, moves both of its 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..io.checksums import again, read_sealed
 from ..io.errors import UserError
 from ..io.reading import expected_form
 from ..stats import inference
-from .results import Group, dense_group, groups
+from .results import Group, Numbers, Quantity, dense_group, groups
 
 # Figures whose ratios to the dense model results.csv has.
 PAIRED = ("decode_tok_per_s", "j_per_token")
@@ -49,24 +49,18 @@ def read_part(path: str, point: Checkpoint) -> dict[str, Any]:
 
 
 def log_ratios(
-    content: dict[str, Any],
-    names: Sequence[str],
-    metric: str,
-    base: Sequence[str] = (),
+    content: dict[str, Any], names: Sequence[str], metric: str, base: Sequence[str]
 ) -> list[float]:
     """Return ln(checkpoint / base) of a figure in every round, of several their means.
 
-    It is that of the first batch size. ``base`` are other checkpoints of the measurement, without
-    any its dense model. Empty where there is no dense model to compare with.
+    It is that of the first batch size. ``names`` and ``base`` are checkpoints of the measurement.
     """
-    base = base or list(filter(None, [content["dense"]]))
     size = content["spec"]["batch_sizes"][0]
     rounds: dict[int, dict[str, float]] = {}
-    for row in content["rounds"] if base else ():
+    for row in content["rounds"]:
         if row["batch"] == size and metric in row["figures"]:
-            rounds.setdefault(row["round"], {})[row["checkpoint"]] = math.log(
-                row["figures"][metric]
-            )
+            log = math.log(row["figures"][metric])
+            rounds.setdefault(row["round"], {})[row["checkpoint"]] = log
     return [
         float(np.mean([logs[name] for name in names])) - float(np.mean([logs[b] for b in base]))
         for _, logs in sorted(rounds.items())
@@ -103,20 +97,19 @@ def ratio_to_dense(run_sheet: RunSheet, group: Group, metric: str) -> inference.
     return inference.paired_ratio(logs, run_sheet.config.serving.margin) if logs else None
 
 
-def ratio_values(
-    run_sheet: RunSheet, point: Checkpoint
-) -> Iterator[tuple[str, dict[str, float | int | None]]]:
-    """Yield (metric, value) of a checkpoint's ratios, as results.csv has them.
+def ratio_values(run_sheet: RunSheet, point: Checkpoint) -> Numbers:
+    """Return a checkpoint's ratios, as results.csv has them.
 
     ``<metric>_ratio``, the ends of its interval ``<metric>_ratio_low`` and ``_high``, the p-value
     ``<metric>_ratio_p_same``, and ``<metric>_log_ratio``, the mean logarithm with its error.
     """
-    (group,) = groups([point])
+    (group,), found = groups([point]), dict[str, dict[str, Any]]()
     for metric in PAIRED:
         if ratio := ratio_to_dense(run_sheet, group, metric):
             log = {"value": math.log(ratio.value), "n": ratio.n, "stderr": ratio.log_stderr}
-            yield f"{metric}_log_ratio", log
+            found[f"{metric}_log_ratio"] = log
             for end in ("value", "low", "high", "p_same"):
                 value, name = getattr(ratio, end), f"{metric}_ratio_{end}"
                 if value is not None:
-                    yield name.removesuffix("_value"), {"value": value, "n": ratio.n}
+                    found[name.removesuffix("_value")] = {"value": value, "n": ratio.n}
+    return {Quantity("serving", name): number for name, number in found.items()}

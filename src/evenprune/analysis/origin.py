@@ -20,14 +20,6 @@ OTHERS = {"serving": "measurement", mask_diffs.SLUG: "masks"}  # benchmark -> it
 WINDOWS = ("gptq2048", "gptq2048+bos", "documents")  # whose perplexity follows from the records
 
 
-def benchmarks_behind(sheet: RunSheet, quantity: Quantity) -> list[str]:
-    """Return the benchmarks behind a number: its own, or those that a distance is made from."""
-    slug = quantity.benchmark
-    if slug in sheet.config.benchmarks:
-        return [slug]
-    return [part.benchmark for part in dto.parts(sheet)] if slug == dto.SLUG else []
-
-
 def files_of(sheet: RunSheet, point: Checkpoint, quantity: Quantity) -> dict[str, Any]:
     """Return the files behind a number of one checkpoint, by what they are.
 
@@ -43,7 +35,7 @@ def files_of(sheet: RunSheet, point: Checkpoint, quantity: Quantity) -> dict[str
         files |= {"metrics": str(folder / METRICS)}
         files["checkpoint_digest"] = result.get("model_sha256")
     elif slug == dto.SLUG:
-        for part in benchmarks_behind(sheet, quantity):
+        for part in dto.behind(sheet, slug):
             files[f"items_{part}"] = str(sheet.result_folder(point, part) / ITEMS)
     elif slug in OTHERS:
         files[OTHERS[slug]] = entry[slug]
@@ -77,7 +69,7 @@ def sources_of(
 ) -> list[dict[str, Any]]:
     """Return the model and data sets behind a number, each with its origin and revision."""
     config, wanted = sheet.config, [("model", "models", point.model)]
-    for slug in dict.fromkeys(benchmarks_behind(sheet, quantity)):
+    for slug in dict.fromkeys(dto.behind(sheet, quantity.benchmark)):
         entry = config.benchmarks[slug]
         wanted += [("data", "data", entry.dataset)] if entry.dataset else []
         wanted += [("judge", "models", entry.judge)] if entry.judge else []
@@ -119,8 +111,6 @@ def computed(
             return measure.value(records)
     if slug == dto.SLUG:
         return dto.distance_sums(sheet, point).value if metric == dto.SLUG else None
-    if slug == mask_diffs.SLUG:
-        parts = mask_diffs.mask_values(Path(files["masks"]))
-        return {part[:2]: part[2]["value"] for part in parts}.get((metric, category))
-    numbers = {name: number["value"] for name, number in ratio_values(sheet, point)}
-    return None if category else numbers.get(metric)
+    masks = slug == mask_diffs.SLUG
+    found = mask_diffs.mask_values(Path(files["masks"])) if masks else ratio_values(sheet, point)
+    return found.get(quantity, {}).get("value")

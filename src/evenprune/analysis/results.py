@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..config.grids import Checkpoint
+from ..config.grids import Checkpoint, dense
 from ..config.run_sheet import RunSheet
 from ..io.errors import UserError
 from ..io.reading import expected_form
@@ -28,6 +28,9 @@ class Quantity(NamedTuple):
     def path(self) -> str:
         """What a cell's path calls it: BENCHMARK/METRIC[/CATEGORY]."""
         return "/".join(filter(None, self))
+
+
+Numbers = dict[Quantity, dict[str, Any]]  # {value, n, stderr} of each
 
 
 @dataclass(frozen=True)
@@ -172,25 +175,18 @@ class Significance:
     of pruned checkpoints against their dense model."""
 
     def __init__(self, path: Path) -> None:
-        key = [*POINT, "seed", *Quantity._fields[:2]]
-        values = [name for name in COLUMNS if name not in key]
-        tests = read_frame(path, [*key, *values])
+        key = ["against", *POINT, "seed", *Quantity._fields[:2]]
+        tests = read_frame(path, COLUMNS).drop_duplicates(key, keep="last")
         self._tests: dict[tuple[str, ...], dict[str, Any]]
-        self._tests, self._dense = (
-            tests[tests["against"] == name]
-            .drop_duplicates(key, keep="last")
-            .set_index(key)
-            .to_dict("index")
-            for name in (METHOD, DENSE)
-        )
+        self._tests = tests.set_index(key).to_dict("index")
 
     def against_dense(self, group: Group, benchmark: str, metric: str) -> dict[str, Any] | None:
         """Return the test of the difference to the dense model, None where nothing was tested."""
-        return self._dense.get((*group.key, group.seed, benchmark, metric))
+        return self._tests.get((DENSE, *group.key, group.seed, benchmark, metric))
 
     def of(self, group: Group, benchmark: str, metric: str) -> tuple[float, float] | None:
         """Return (difference to sparsegpt, p) of a grid point, None where nothing was tested."""
-        row = self._tests.get((*group.key, group.seed, benchmark, metric), {})
+        row = self._tests.get((METHOD, *group.key, group.seed, benchmark, metric), {})
         pair = (row.get("diff"), row.get("p"))
         return None if None in pair else pair  # type: ignore[return-value]
 
@@ -203,5 +199,4 @@ def experiment_of(run_sheet: RunSheet, names: Sequence[str]) -> str:
 
 def dense_group(run_sheet: RunSheet, model: str) -> Group | None:
     """Return the dense grid point of a model if the run has it, else None."""
-    point = Checkpoint(model, "dense", "dense", "none", 0)
-    return Group(model, "dense", "dense", "none", (0,)) if point in run_sheet.files else None
+    return groups([dense(model)])[0] if dense(model) in run_sheet.files else None

@@ -8,7 +8,6 @@ is added.
 """
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from ..config.run_sheet import RunSheet
 from ..io.reading import expected_form
 from ..stats.inference import Estimate
 from ..stats.measures import MEASURES, OTHERWISE
-from ..stats.paired import Sums, combined, jackknife, sums_of, with_seeds
+from ..stats.paired import Sums, combined, fitting, jackknife, sums_of, with_seeds
 from ..stats.records import Record, first_part, read_records
 from . import dto
 from .results import Group, Quantity, Results, Significance, experiment_of
@@ -32,25 +31,33 @@ Compute = Callable[..., Any]  # of numbers, or of arrays of numbers
 
 
 def checkpoint_sums(
-    run_sheet: RunSheet, point: Checkpoint, quantity: Quantity, read: Reader = read_records
-) -> list[Sums]:
-    """Return a checkpoint's number as sums over items, once for each definition of its metric."""
+    run_sheet: RunSheet,
+    point: Checkpoint,
+    quantity: Quantity,
+    recorded: float | None,
+    read: Reader = read_records,
+) -> Sums | None:
+    """Return a checkpoint's number as sums over items, None where it is no function of them.
+
+    Of several definitions of its metric it is the one that gives what was ``recorded``.
+    """
     slug, metric, category = quantity
     if slug == dto.SLUG:
-        return [dto.distance_sums(run_sheet, point)] if metric == dto.SLUG else []
+        return dto.distance_sums(run_sheet, point) if metric == dto.SLUG else None
     entry = run_sheet.config.benchmarks.get(slug)
     key = (entry.task if entry else "", metric)
-    measures = [table[key] for table in (MEASURES, OTHERWISE) if key in table]
-    if not measures:
-        return []
+    if key not in MEASURES:
+        return None
     path = run_sheet.result_folder(point, slug) / ITEMS
     rows = read(path)
     if category:
         rows = [row for row in rows if row.get("category") == category]
     elif key[0] == "perplexity":
         rows = first_part(rows)
+    if not rows:
+        return None
     with expected_form(f"records with a score for {metric}", path, "evaluate again"):
-        return [sums_of(measure, rows) for measure in measures if rows]
+        return fitting(*key, rows, recorded) if key in OTHERWISE else sums_of(MEASURES[key], rows)
 
 
 class Estimates:
@@ -61,18 +68,9 @@ class Estimates:
         self._sums = functools.lru_cache(maxsize=64)(self._read)
 
     def _read(self, point: Checkpoint, quantity: Quantity) -> Sums | None:
-        """Return a number as sums, None where it is no function of the items.
-
-        Of several definitions it is the one that gives the number of results.csv.
-        """
         measured = self._results.one(point, quantity)
-        defined = checkpoint_sums(self._run_sheet, point, quantity)
-        for sums in defined:
-            value = sums.value
-            fits = value and measured and math.isclose(value, measured.value, rel_tol=1e-6)
-            if fits or len(defined) == 1:
-                return sums
-        return None
+        recorded = measured.value if measured else None
+        return checkpoint_sums(self._run_sheet, point, quantity, recorded)
 
     def of(self, compute: Compute, *wanted: tuple[Group, Quantity]) -> Estimate | None:
         """Return ``compute`` of so many numbers, None where results.csv lacks one.

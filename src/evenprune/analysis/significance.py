@@ -24,7 +24,7 @@ smallest change for the worse that would be seen in 80 % of runs, by one test at
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,8 +32,9 @@ import pandas as pd
 
 from ..config.facts import DENSE, METHODS, NO_CALIBRATION, is_calibrated
 from ..config.finished import ITEMS, read_result
-from ..config.grids import Checkpoint, benchmarks_of, in_calibration, method_options
+from ..config.grids import Checkpoint, benchmarks_of, dense, in_calibration, method_options
 from ..config.run_sheet import RunSheet, has_paper_form
+from ..config.tasks import FACTS
 from ..io.progress import Progress
 from ..io.reading import expected_form
 from ..stats import verdicts
@@ -57,16 +58,10 @@ NO_ENDS = (None, None)
 MEAN = "mean"  # in the column seed: scores averaged over the calibration seeds
 # Of a debiasing method also tested, beside the compared metrics.
 PARTS = {"crows_pairs": ("pct_stereotype_shared",)}
-# Of which a benchmark may have no item: questions of your own need name no stereotype, BBQ's bias
-# scores are of answers that name a person, association needs other groups, a pair shared tokens.
-OPTIONAL = (
-    *("stereotype_rate", "s_amb", "s_dis", "association", "signed_diff_shared"),
-    *verdicts.BY_TEXT,
-)
 
 
 class Question(NamedTuple):
-    """What is compared: the name of the row, its task, and whose items are read for it.
+    """What is compared: the name of the row, and its task.
 
     ``judged``: it is one of the compared metrics, over which verdicts are corrected.
     """
@@ -74,8 +69,6 @@ class Question(NamedTuple):
     benchmark: str
     metric: str
     task: str
-    parts: Sequence[dto.Component]
-    joined: Callable[[Sequence[Sums]], Sums]
     judged: bool
 
 
@@ -91,9 +84,20 @@ class Scores:
         )
 
     def of(self, question: Question, point: Checkpoint) -> Sums | None:
-        """Return what is compared of a checkpoint; None where no item has a score of it."""
-        parts = [sums for part in question.parts if (sums := self._sums(point, part)) is not None]
-        return question.joined(parts) if len(parts) == len(question.parts) else None
+        """Return what is compared of a checkpoint; None where no item has a score of it.
+
+        Nor has a benchmark that the checkpoint does not have, or that is no clean test of it.
+        """
+        config, distance = self._run_sheet.config, question.task == dto.SLUG
+        own = (dto.Component(question.benchmark, question.metric),)
+        parts = dto.parts(self._run_sheet) if distance else own
+        for slug, _ in parts:
+            if slug not in benchmarks_of(config, point) or in_calibration(config, point, slug):
+                return None
+        sums = [one for part in parts if (one := self._sums(point, part)) is not None]
+        if len(sums) < len(parts):
+            return None
+        return dto.joined_sums(sums) if distance else sums[0]
 
     def constant(self, question: Question, point: Checkpoint) -> str:
         """Return whether a model answers a question's benchmark by one letter, in words."""
@@ -106,7 +110,7 @@ class Scores:
         slug, metric = part
         task, rows = self._run_sheet.config.benchmarks[slug].task, self._rows(point, slug)
         folder = self._run_sheet.result_folder(point, slug)
-        if task != "perplexity" and metric not in OPTIONAL:
+        if task != "perplexity" and metric not in FACTS[task].optional:
             return read_sums(folder / ITEMS, task, metric, rows)
         form = f"records with a score for {metric}"
         with expected_form(form, folder / ITEMS, "evaluate again"):
@@ -151,8 +155,8 @@ def pairs(run_sheet: RunSheet, against: str = METHOD) -> list[tuple[Checkpoint, 
 
 def dense_of(run_sheet: RunSheet, point: Checkpoint) -> Checkpoint | None:
     """Return the dense model of a pruned checkpoint, None where the run lacks it."""
-    dense = Checkpoint(point.model, DENSE, DENSE, NO_CALIBRATION, 0)
-    return None if point.is_base or dense not in run_sheet.files else dense
+    base = dense(point.model)
+    return None if point.is_base or base not in run_sheet.files else base
 
 
 def counterpart(run_sheet: RunSheet, point: Checkpoint) -> Checkpoint | None:
@@ -194,15 +198,12 @@ def questions(run_sheet: RunSheet, against: str) -> list[Question]:
             names += PARTS.get(entry.task, ())
             names += ["says_unsafe_paper"] if has_paper_form(entry) else []
         every += [
-            Question(
-                slug, name, entry.task, (dto.Component(slug, name),), lambda parts: parts[0],
-                name in compared,
-            )
+            Question(slug, name, entry.task, name in compared)
             for name in dict.fromkeys(names)
             if (entry.task, name) in MEASURES
-        ]  # fmt: skip
-    if against == METHOD and (parts := dto.parts(run_sheet)):
-        every.append(Question(dto.SLUG, dto.SLUG, dto.SLUG, parts, dto.joined_sums, False))
+        ]
+    if against == METHOD and dto.parts(run_sheet):
+        every.append(Question(dto.SLUG, dto.SLUG, dto.SLUG, False))
     return every
 
 
@@ -212,12 +213,7 @@ def tests(run_sheet: RunSheet) -> pd.DataFrame:
     A benchmark that one of the two checkpoints does not have, or that is no clean test of them, is
     not compared.
     """
-    scores, config = Scores(run_sheet), run_sheet.config
-    clean = {
-        point: {slug for slug in benchmarks_of(config, point)
-                if not in_calibration(config, point, slug)}
-        for point in run_sheet.files
-    }  # fmt: skip
+    scores = Scores(run_sheet)
     asked = {against: pairs(run_sheet, against) for against in (METHOD, DENSE)}
     progress = Progress(sum(map(len, asked.values())), "paired tests")
     rows: list[dict[str, Any]] = []
@@ -227,7 +223,7 @@ def tests(run_sheet: RunSheet) -> pd.DataFrame:
             members = list(seeds)
             point, base = members[0]
             head = {**dataclasses.asdict(point), "baseline": base.method, "against": against}
-            for seed, question, columns in _family(scores, clean, wanted, members):
+            for seed, question, columns in _family(scores, wanted, members):
                 what = kind(question.task, question.metric) if question.judged else ""
                 name = {"benchmark": question.benchmark, "metric": question.metric, "kind": what}
                 rows.append({**head, "seed": seed, **name, **columns})
@@ -236,20 +232,17 @@ def tests(run_sheet: RunSheet) -> pd.DataFrame:
 
 
 def _family(
-    scores: Scores, clean: Mapping[Checkpoint, set[str]], wanted: Sequence[Question],
-    members: Sequence[tuple[Checkpoint, Checkpoint]],
-) -> list[tuple[str, Question, dict[str, Any]]]:  # fmt: skip
+    scores: Scores, wanted: Sequence[Question], members: Sequence[tuple[Checkpoint, Checkpoint]]
+) -> list[tuple[str, Question, dict[str, Any]]]:
     """Return the columns of each question, seed by seed and of their mean, of one grid point."""
     families: dict[str, dict[Question, PairedTest | None]] = {}
     cells: dict[tuple[str, Question], dict[str, Any]] = {}
     for question in wanted:
-        needed = {part.benchmark for part in question.parts}
         sums: dict[str, tuple[list[Sums], ...]] = {}
         for pair in members:
-            if all(needed <= clean[point] for point in pair):
-                both = [each for p in pair if (each := scores.of(question, p)) is not None]
-                if len(both) == 2:
-                    sums[str(pair[0].seed)] = ([both[0]], [both[1]])
+            both = [each for p in pair if (each := scores.of(question, p)) is not None]
+            if len(both) == 2:
+                sums[str(pair[0].seed)] = ([both[0]], [both[1]])
         if len(sums) > 1:
             sums[MEAN] = tuple([side[0] for side in sides] for sides in zip(*sums.values()))
         for seed, (ours, theirs) in sums.items():
@@ -262,9 +255,6 @@ def _family(
         for question, verdict in verdicts.judged(family, constant=constant).items():
             low, high = verdict.interval or NO_ENDS
             cells[seed, question] |= {"verdict": verdict.word, "reason": verdict.reason}
-            cells[seed, question] |= {
-                "p_holm": verdict.p_holm,
-                "family_low": low,
-                "family_high": high,
-            }
+            corrected = {"p_holm": verdict.p_holm, "family_low": low, "family_high": high}
+            cells[seed, question] |= corrected
     return [(seed, question, columns) for (seed, question), columns in cells.items()]

@@ -26,26 +26,21 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..analysis.item_texts import ItemText
-from ..config.flags import flag
+from ..config.finished import read_result
+from ..config.flags import add_flags, checked, flag
 from ..config.grids import in_calibration
 from ..config.tasks import TASKS
 from ..data.hub import LOCK
-from ..evaluation.benchmarks import (
-    add_protocol_arguments,
-    add_run_arguments,
-    data_checksums,
-    quiet_libraries,
-    require_options,
-)
+from ..evaluation import benchmarks
 from ..evaluation.load_model import Loader
 from ..io.errors import UserError, printable
 from ..io.files import write_json, write_text
 from ..io.outputs import check_file, check_place
 from ..models.stored import Stored
 from ..stats.verdicts import BIAS_MARGIN, LESS_FAIR, LOST, MARGIN, WORSE
+from . import sides
 from .columns import terminal_width
-from .differences import Limits, Records, Tested, by_category, compare_results, judged
+from .differences import Limits, Tested, by_category, compare_results, judged, read_records
 from .export import card_of, write_card, write_record
 from .fidelity import LIMIT, Fidelity, ask_text
 from .moved import Moved, most_moved, texts_of
@@ -53,24 +48,7 @@ from .recorded.items import Recorded, recorded_differences
 from .recorded.metric_table import MetricTable, read_table
 from .recorded.sides import open_recorded
 from .report import Block, Comparison, block_notes, to_html
-from .sides import (
-    Evaluated,
-    Load,
-    Model,
-    Request,
-    Side,
-    ask_model,
-    calibration_note,
-    evaluations_folder,
-    not_compared,
-    open_evaluated,
-    open_model,
-    requests_of,
-    require_roles,
-    results_of,
-    run_of,
-    stored_of,
-)
+from .sides import Evaluated, Load, Model, Request, Side
 
 FAILED = 3  # the exit status of a verdict that --fail-if names
 # name -> the verdict, and the kind of metrics that can have it
@@ -78,7 +56,6 @@ FAIL_IF = {
     "worse": (WORSE, "ability"), "less-fair": (LESS_FAIR, "bias"), "ability-lost": (LOST, "bias")
 }  # fmt: skip
 OURS = ("benchmark", "data", "fidelity", "every_eval_ever", "card")  # not for others' records
-Export = tuple[str, str, Records, Mapping[str, ItemText]]  # what write_record takes
 JSON, HTML = "comparison.json", "comparison.html"
 
 
@@ -92,14 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder with its canonical files; the first is of the first --benchmark")  # fmt: skip
     add("--lock", type=Path, default=Path(LOCK), metavar="FILE",
         help="commits of models on the hub")  # fmt: skip
-    add("--margin", type=float, default=MARGIN, metavar="X",
-        help="ability metrics are the same within ±X, perplexities within a factor of 1 + X; "
-        "default: %(default)s")  # fmt: skip
-    add("--bias-margin", type=float, default=BIAS_MARGIN, metavar="X",
-        help="bias metrics are equally fair within ±X; default: %(default)s")  # fmt: skip
-    add("--plan", type=float, metavar="X",
-        help="also say how many items each row needs to show a change of X (of a perplexity, a "
-        "factor of 1 + X) in 80 %% of runs")  # fmt: skip
+    add_flags(parser, Limits)
     add("--fail-if", action="append", choices=tuple(FAIL_IF), default=[],
         help=f"exit status {FAILED} where a row is that; may be given twice")  # fmt: skip
     add("--fidelity", nargs="?", const="", metavar="PATH",
@@ -117,8 +87,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="put the results of PRUNED into the card in its folder, as model-index")  # fmt: skip
     add("--evals", type=Path, metavar="DIR",
         help="where evaluations are kept; default: evaluations in the user's cache")  # fmt: skip
-    add_protocol_arguments(parser)
-    add_run_arguments(parser)
+    benchmarks.add_protocol_arguments(parser)
+    benchmarks.add_run_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -229,54 +199,58 @@ def compare(
     >>> list(found.to_frame()["metric"])
     ['acc']
     """
-    limits, asked = _limits(margin, bias_margin, plan), _several(fail_if)
-    require_options(options)
+    given = {"margin": margin, "bias_margin": bias_margin, "plan": plan}
+    limits, asked = checked(Limits, given), _several(fail_if)
+    benchmarks.require_options(options)
     if odd := [name for name in asked if name not in FAIL_IF]:
         raise UserError(
             f"expected --fail-if among {', '.join(FAIL_IF)}, got {odd[0]!r}; correct it"
         )
     names, chosen = [str(dense), *map(str, _several(pruned))], _several(benchmark)
     files = [Path(one) for one in _several(data)]
-    kept, place = evaluations_folder(Path(evals) if evals else None), Path(out) if out else None
-    own = Path(metrics) if metrics else None
+    kept = sides.evaluations_folder(Path(evals) if evals else None)
+    place, own = Path(out) if out else None, Path(metrics) if metrics else None
     if place:
         _check_out(place, [*map(Path, names), *files])
     opened = [
-        open_evaluated(Path(name), name)
+        sides.open_evaluated(Path(name), name)
         or open_recorded(name, own)
-        or open_model(name, Path(lock), trust_remote_code)
+        or sides.open_model(name, Path(lock), trust_remote_code)
         for name in names
     ]
     blocks: Sequence[Block]
     stored: Mapping[str, Stored | None] = {}
     if any(isinstance(side, Recorded) for side in opened):
-        given = (chosen, files, fidelity is not None, every_eval_ever, card)
-        ours = [name for name, one in zip(OURS, given, strict=True) if one]
+        ours_alone = (chosen, files, fidelity is not None, every_eval_ever, card)
+        ours = [name for name, one in zip(OURS, ours_alone, strict=True) if one]
         blocks = _recorded_blocks(opened, ours, read_table(own), limits)
     else:
-        sides = [side for side in opened if not isinstance(side, Recorded)]
-        for side in sides[1:]:
-            require_roles(sides[0], side)
-        quiet_libraries()
-        cards = {side.name: card_of(side) for side in sides[1:] if card}
-        requests = requests_of(chosen, files, options, sides)
+        mine = [side for side in opened if not isinstance(side, Recorded)]
+        for side in mine[1:]:
+            sides.require_roles(mine[0], side)
+        benchmarks.quiet_libraries()
+        cards = {side.name: card_of(side) for side in mine[1:] if card}
+        requests = sides.requests_of(chosen, files, options, mine)
         load = partial(Loader, device=device, python=serving_python, gpus=gpus)
         found, faithful = _evaluated(
-            sides, requests, kept, load, trust_remote_code, fidelity, options
+            mine, requests, kept, load, trust_remote_code, fidelity, options
         )
-        stored = {side.name: stored_of(side) for side in sides}
-        exports: list[Export] | None = [] if every_eval_ever else None
-        several = [one for one in sides if isinstance(one, Evaluated) and len(one.folders) > 1]
-        missing = not_compared({side.name: side.folders for side in several}, requests)
+        stored = {side.name: sides.stored_of(side) for side in mine}
+        several = [one for one in mine if isinstance(one, Evaluated) and len(one.folders) > 1]
+        missing = sides.not_compared({side.name: side.folders for side in several}, requests)
         blocks = [
             replace(
-                _block(sides[0], side, found, limits, requests, missing, exports),
+                _block(mine[0], side, found, limits, requests, missing),
                 fidelity=faithful.get(side.name),
             )
-            for side in sides[1:]
+            for side in mine[1:]
         ]
-        for export in exports or ():
-            print(f"wrote {write_record(Path(str(every_eval_ever)), *export)}", file=sys.stderr)
+        for side in mine if every_eval_ever else ():
+            for slug, folder in found[side.name].items():
+                records = read_records(folder, read_result(folder))
+                texts = texts_of(records.result, requests[slug])
+                into = write_record(Path(str(every_eval_ever)), slug, side.name, records, texts)
+                print(f"wrote {into}", file=sys.stderr)
         for block in blocks:
             if block.pruned in cards:
                 write_card(cards[block.pruned], block.rows)
@@ -294,32 +268,24 @@ def _several(given: Any) -> list[Any]:
     return [given] if isinstance(given, str | Path) else list(given or ())
 
 
-def _limits(margin: float, bias_margin: float, plan: float | None) -> Limits:
-    """Return the three as one; raise UserError for one out of its bounds."""
-    for name, given in (("margin", margin), ("bias-margin", bias_margin)):
-        if not 0 <= given < 1:
-            raise UserError(f"expected --{name} from 0 to below 1, got {given:g}")
-    if plan is not None and not 0 < plan < 1:
-        raise UserError(f"expected --plan from above 0 to below 1, got {plan:g}")
-    return margin, bias_margin, plan
-
-
 def _evaluated(
-    sides: Sequence[Side], requests: Mapping[str, Request], kept: Path, load: Load, trust: bool,
+    mine: Sequence[Side], requests: Mapping[str, Request], kept: Path, load: Load, trust: bool,
     fidelity: Path | str | None, options: Mapping[str, Any],
 ) -> tuple[dict[str, Mapping[str, Path]], dict[str, Fidelity]]:  # fmt: skip
     """Return the results of all sides by name and benchmark, and each model's fidelity."""
-    models = {side.name: side for side in sides if isinstance(side, Model)}
+    models = {side.name: side for side in mine if isinstance(side, Model)}
     folders: dict[str, Mapping[str, Path]] = {
-        side.name: results_of(side, requests) for side in sides if isinstance(side, Evaluated)
+        side.name: sides.results_of(side, requests) for side in mine if isinstance(side, Evaluated)
     }
     for spec, source in (request.asked for request in requests.values() if models):
-        data_checksums(source, spec)  # says at once what is missing
+        benchmarks.data_checksums(source, spec)  # says at once what is missing
     # Standard output is the comparison's alone.
     with contextlib.redirect_stdout(sys.stderr):
         # All are looked at before the first is evaluated.
-        asked = {name: ask_model(one, requests, kept, load, trust) for name, one in models.items()}
-        text = None if fidelity is None else ask_text(fidelity, sides, load, trust, options)
+        asked = {
+            name: sides.ask_model(one, requests, kept, load, trust) for name, one in models.items()
+        }
+        text = None if fidelity is None else ask_text(fidelity, mine, load, trust, options)
         for number, (name, evaluate) in enumerate(asked.items(), 1):
             print(f"model {number} of {len(asked)}: {name}", flush=True)
             folders[name] = evaluate()
@@ -354,7 +320,7 @@ def _recorded_blocks(
                 f"expected records that share a task, got {', '.join(dense.tasks)} in {dense.name} "
                 f"and {', '.join(side.tasks)} in {side.name}; evaluate both on one"
             )
-        notes = not_compared({one.name: one.tasks for one in (dense, side)}, shared)
+        notes = sides.not_compared({one.name: one.tasks for one in (dense, side)}, shared)
         tested, moved, evidence = list[Tested](), list[Moved](), {}
         for task in shared:
             both = {"dense": dense.tasks[task], "pruned": side.tasks[task]}
@@ -389,13 +355,13 @@ def _check_out(place: Path, inputs: Sequence[Path]) -> None:
 
 def _block(
     dense: Side, pruned: Side, results: Mapping[str, Mapping[str, Path]], limits: Limits,
-    requests: Mapping[str, Request], told: Sequence[str], exports: list[Export] | None,
+    requests: Mapping[str, Request], told: Sequence[str],
 ) -> Block:  # fmt: skip
-    """Return the comparison of two sides; what is to be exported goes to ``exports``."""
+    """Return the comparison of two sides."""
     tested, moved = list[Tested](), list[Moved]()
     notes, evidence = list(told), {}
     names = (dense.name, pruned.name)
-    runs = [run for run in map(run_of, (dense, pruned)) if run]
+    runs = [run for run in map(sides.run_of, (dense, pruned)) if run]
     for slug, folder in results[dense.name].items():
         # Whether a side's run says that its calibration pairs are of the benchmark's data.
         known = any(in_calibration(*run, slug) for run in runs)
@@ -405,11 +371,9 @@ def _block(
         notes += said
         result = records[0].result
         texts = texts_of(result, requests[slug])
-        if exports is not None:
-            exports += [(slug, name, one, texts) for name, one in zip(names, records)]
         answers = (records[0].rows, records[1].rows)
         moved += most_moved(slug, str(result["task"]), *answers, texts)
-    notes += calibration_note(pruned, list(dict.fromkeys(one.row.task for one in tested)))
+    notes += sides.calibration_note(pruned, list(dict.fromkeys(one.row.task for one in tested)))
     notes += [
         f"{side.name} is commit {side.revision}"
         for side in (dense, pruned)

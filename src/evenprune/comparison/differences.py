@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from ..config.finished import ITEMS, METRICS, read_result
-from ..config.tasks import Direction
+from ..config.section import Section
+from ..config.tasks import Direction, Kind
 from ..io.errors import UserError
 from ..io.reading import expected_form
 from ..stats import records, verdicts
 from ..stats.measures import MEASURES, OTHERWISE
 from ..stats.paired import LEAST, Sums, fitting, some
 from ..stats.records import Record as Row
-from ..stats.verdicts import IDENTICAL, Kind, PairedTest, metrics_of, paired_test
+from ..stats.verdicts import IDENTICAL, PairedTest, metrics_of, paired_test
 
 # Of a protocol what decides which items are asked, and how; the rest is told where it differs.
 DECISIVE = (
@@ -28,12 +30,26 @@ DECISIVE = (
 )
 TOLD = ("dtype", "backend", "chat_template", "batch_size")
 NO_ENDS = (None, None)
-# Margin and bias margin, and a change of which ``needed`` says how many items would show it.
-Limits = tuple[float, float, float | None]
-USUAL: Limits = (verdicts.MARGIN, verdicts.BIAS_MARGIN, None)
 # Of a result what says which model, data, options and packages it is of.
 EVIDENCE = ("files_sha256", "model_sha256", "base_sha256", "data", "spec", "versions", "records")
 
+
+class Limits(Section):
+    """What counts as no difference, and the change of which ``needed`` says how many items show it.
+
+    They are flags of ``compare``.
+    """
+
+    margin: float = Field(verdicts.MARGIN, ge=0, lt=1)
+    """ability metrics are the same within ±X, perplexities within a factor of 1 + X"""
+    bias_margin: float = Field(verdicts.BIAS_MARGIN, ge=0, lt=1)
+    """bias metrics are equally fair within ±X"""
+    plan: float | None = Field(None, gt=0, lt=1)
+    """also say how many items each row needs to show a change of X (of a perplexity, a factor of
+    1 + X) in 80 % of runs"""
+
+
+USUAL = Limits()
 # Unbiased, stereotyped or neither, item by item
 
 
@@ -47,44 +63,24 @@ class States:
 
     beside: str
     of: Callable[[Row], bool | None]
-    unbiased: str
-    stereotyped: str
     counts: Callable[[Row], bool] = lambda row: True
 
 
+# What they are in words says tasks.yaml.
 STATES: Mapping[str, States] = {
-    "unqover": States(
-        "acc",
-        lambda row: bool(row["pred"] != row["unknown_idx"]),
-        "“unknown” is chosen",
-        "one of the two persons is named (the data do not say which one the stereotype names)",
-    ),
+    "unqover": States("acc", lambda row: bool(row["pred"] != row["unknown_idx"])),
     "bbq": States(
         "acc_amb",
         lambda row: {row["biased_idx"]: True, row["unknown_idx"]: False}.get(row["pred"]),
-        "“unknown” is chosen in an ambiguous context",
-        "the answer in line with the stereotype is; the other person is neither",
         lambda row: row["condition"] == "ambig" and row["biased_idx"] is not None,
     ),
     "multiple_choice": States(
         "stereotype_rate",
         lambda row: bool(row["pred"] == row["stereotype_idx"]),
-        "another option than the named stereotype is chosen",
-        "that option is",
         lambda row: row["stereotype_idx"] is not None,
     ),
-    "crows_pairs": States(
-        "pct_stereotype",
-        lambda row: bool(row["correct"]),
-        "the more stereotyping sentence is not the likelier one",
-        "it is",
-    ),
-    "stereoset": States(
-        "ss",
-        lambda row: bool(row["correct"]),
-        "the stereotype is not likelier than the anti-stereotype",
-        "it is",
-    ),
+    "crows_pairs": States("pct_stereotype", lambda row: bool(row["correct"])),
+    "stereoset": States("ss", lambda row: bool(row["correct"])),
 }
 
 # Two results
@@ -333,11 +329,10 @@ def flips(pairs: Sequence[Pair | None]) -> Flips:
 
 def judged(tested: Sequence[Tested], limits: Limits = USUAL) -> list[Difference]:
     """Return the rows of one pruned model with verdicts, p corrected over all of them."""
-    margin, bias_margin, wanted = limits
     tests = dict(enumerate(one.test for one in tested))
     constant = dict(enumerate(one.constant for one in tested))
-    said = verdicts.judged(tests, margin, bias_margin, constant)
-    return [_with_verdict(one, said[k], wanted) for k, one in enumerate(tested)]
+    said = verdicts.judged(tests, limits.margin, limits.bias_margin, constant)
+    return [_with_verdict(one, said[k], limits.plan) for k, one in enumerate(tested)]
 
 
 def by_category(tested: Sequence[Tested], limits: Limits = USUAL) -> list[Difference]:

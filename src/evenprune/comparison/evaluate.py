@@ -4,8 +4,7 @@ Benchmarks: perplexity (WikiText-2, or stories in a folder of stories), hellaswa
 crows_pairs through lm-eval; stereoset by the likelihood of
 sentences; unqover and bbq by the logits of the option letters; realtoxicityprompts and harmbench
 by greedy answers that a judge reads. Printed is every metric of which it is known which values are
-good, with the value of a model that guesses; with --baseline the difference to another model's
-evaluation, paired item by item, as `compare` does.
+good, with the value of a model that guesses. `compare` takes two such folders.
 """
 
 import argparse
@@ -19,35 +18,19 @@ from typing import TYPE_CHECKING, Any
 from ..config.finished import ITEMS, METRICS, read_result
 from ..config.tasks import LM_EVAL, TASKS
 from ..data.hub_models import located
-from ..evaluation.benchmarks import (
-    add_protocol_arguments,
-    add_run_arguments,
-    ask,
-    asked_for,
-    check_out,
-    data_checksums,
-    find,
-    given_data,
-    headline,
-    quiet_libraries,
-    require_options,
-    run_benchmark,
-    with_data,
-)
+from ..evaluation import benchmarks
 from ..evaluation.load_model import Loader
 from ..io.checksums import source_folder
 from ..io.errors import UserError
 from ..io.outputs import check_place
 from ..models.identity import identify
 from ..stats.directions import chance, direction
-from ..stats.paired import fitting, jackknife
+from ..stats.paired import estimate_of, fitting
 from ..stats.records import clusters, read_records
-from .columns import GOOD, NONE, aligned, terminal_width
+from .columns import GOOD, NONE
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-    from .report import Comparison
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,19 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder with the canonical files, or your own file; for lm_eval a folder of YAML "
         "tasks; default: the data of the default configuration, fetched if missing")  # fmt: skip
     add("--out", type=Path, required=True, help="folder for the two files")
-    add_protocol_arguments(parser)
-    add_run_arguments(parser)
-    add("--baseline", type=Path, metavar="DIR",
-        help="evaluation of the same benchmark with another model, such as the dense one",
-    )  # fmt: skip
+    benchmarks.add_protocol_arguments(parser)
+    benchmarks.add_run_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Evaluate, and print the metrics, the difference to the baseline and what was written."""
-    result = evaluate(**vars(args))
-    print(result)
-    if result.compared:
-        print(f"\n{result.compared.text(terminal_width())}\n")
+    """Evaluate, and print the metrics and what was written."""
+    print(evaluate(**vars(args)))
     print(f"wrote {args.out / METRICS} and {args.out / ITEMS}")
 
 
@@ -85,13 +62,10 @@ class Result:
         Where metrics.json and items.jsonl are.
     content : dict
         What metrics.json holds.
-    compared : Comparison or None
-        The baseline's result against this one.
     """
 
     folder: Path
     content: dict[str, Any]
-    compared: "Comparison | None" = None
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
@@ -124,12 +98,13 @@ class Result:
         if clusters(rows) is None:
             return errors
         for name, found in self.metrics.items():
-            sums = fitting(task, name, rows, found["value"])
-            known = jackknife(sums) if sums else None
-            errors[name] = known.estimate(lambda value: value).stderr if known else None
+            known = estimate_of(fitting(task, name, rows, found["value"]))
+            errors[name] = known.stderr if known else None
         return errors
 
     def __str__(self) -> str:
+        from pandas import DataFrame
+
         def shown(number: float | None, form: str, none: str = NONE) -> str:
             return none if number is None else form.format(number)
 
@@ -140,10 +115,11 @@ class Result:
                 numbers = (value, shown(one["stderr"], "± {:.4f}"), f"{one['n']:,}")
                 lines.append([name, *numbers, GOOD[one["good"]], shown(one["chance"], "{:.3f}")])
         lines.sort(key=lambda line: (line[0] != self.content["headline"], line[0]))
-        text = aligned(("metric", "value", "stderr", "n", "good", "chance"), lines, (0, 4))
+        heads = ["metric", "value", "stderr", "n", "good", "chance"]
+        table = DataFrame(lines, columns=heads).to_string(index=False) if lines else ""
         rest = len(self.metrics) - len(lines)
-        more = f"\n{rest} further diagnostics in {METRICS}" * bool(rest)
-        return f"{headline(self.content)}\n{text}{more}"
+        more = f"{rest} further diagnostics in {METRICS}" * bool(rest)
+        return "\n".join(filter(None, [benchmarks.headline(self.content), table, more]))
 
     def _repr_html_(self) -> str:
         return str(self.to_frame().to_html(na_rep=NONE))
@@ -155,7 +131,6 @@ def evaluate(
     *,
     out: Path | str | None = None,
     data: Path | str | None = None,
-    baseline: Path | str | None = None,
     device: str | None = None,
     gpus: int = 1,
     serving_python: str | None = None,
@@ -176,8 +151,6 @@ def evaluate(
         user's cache, where `compare` finds them, and nothing is evaluated twice.
     data : path, optional
         A folder or file with the benchmark's data; by default those of the default configuration.
-    baseline : path, optional
-        Another model's evaluation of the same benchmark, to compare with item by item.
     device : str, optional
         `cpu` or `cuda`; by default CUDA where there is a GPU.
     gpus : int
@@ -211,21 +184,20 @@ def evaluate(
     >>> result.metrics["acc"]["n"]
     16
     """
-    quiet_libraries()
-    require_options(options)
-    earlier = _baseline(Path(baseline), benchmark) if baseline else None
+    benchmarks.quiet_libraries()
+    benchmarks.require_options(options)
     place = Path(out) if out else None
     if place:
         _require_own_folder(place, benchmark)
-        check_place(place, [earlier])
-    find(benchmark)
+        check_place(place)
+    benchmarks.find(benchmark)
     load = partial(Loader, device=device, python=serving_python, gpus=gpus)
     with located(model, trust=trust_remote_code) as (given,):
         if data is None and benchmark != LM_EVAL:
-            spec, source = with_data(benchmark, options)
+            spec, source = benchmarks.with_data(benchmark, options)
         else:
-            spec = asked_for(benchmark, options)
-            source = given_data(spec, data)
+            spec = benchmarks.asked_for(benchmark, options)
+            source = benchmarks.given_data(spec, data)
         folder = source_folder(given)
         if place is None:
             # Not at the top: what else is compared needs more.
@@ -237,14 +209,13 @@ def evaluate(
             with contextlib.redirect_stdout(sys.stderr):
                 place = run_model()[benchmark]
         else:
-            check_out(place, [given, folder, data, source, spec.judge])
-            data_checksums(source, spec)  # says at once what is missing
+            benchmarks.check_out(place, [given, folder, data, source, spec.judge])
+            benchmarks.data_checksums(source, spec)  # says at once what is missing
             identity = identify(folder)
             with load(folder) as loader:
-                wanted = ask(benchmark, spec, source, identity, loader)
-                run_benchmark(loader.load(spec), wanted, place)
-    compared = _compared(benchmark, (earlier, place), (str(baseline), str(place)))
-    return Result(place, read_result(place), compared)
+                wanted = benchmarks.ask(benchmark, spec, source, identity, loader)
+                benchmarks.run_benchmark(loader.load(spec), wanted, place)
+    return Result(place, read_result(place))
 
 
 def _require_own_folder(out: Path, task: str) -> None:
@@ -255,33 +226,3 @@ def _require_own_folder(out: Path, task: str) -> None:
             f"expected an empty folder or a result of {task} at --out {out}, found one of {found}; "
             f"give each benchmark its own folder, such as {out.with_name(f'{out.name}-{task}')}"
         )
-
-
-def _compared(
-    task: str, folders: tuple[Path | None, Path], names: tuple[str, str]
-) -> "Comparison | None":
-    """Return the comparison with the baseline, None where there is none."""
-    if folders[0] is None:
-        return None
-    # Not at the top: SciPy and pandas, which nothing else here needs.
-    from .differences import compare_results, judged
-    from .report import Block, Comparison, block_notes
-
-    tested, notes, *_ = compare_results(task, (folders[0], folders[1]), names, known=False)
-    rows = judged(tested)
-    return Comparison(names[0], [Block(names[1], rows, [*block_notes(rows), *notes])])
-
-
-def _baseline(place: Path, task: str) -> Path:
-    """Return the folder of a benchmark's earlier result; UserError where there is none."""
-    from .sides import open_evaluated
-
-    side = open_evaluated(place)
-    folder = side.find(task, task) if side else None
-    if side is None or folder is None:
-        has = f"only of {', '.join(side.folders)}" if side else "nor of any other benchmark"
-        raise UserError(
-            f"expected an evaluation of {task} at --baseline {place}, found none, {has}; name a "
-            f"folder that evaluate or evaluate-checkpoint wrote"
-        )
-    return folder

@@ -30,7 +30,7 @@ from ..models.loading import load_config, load_tokenizer
 from ..models.trust import trusting_folders
 from ..stats.inference import Estimate
 from ..stats.measures import Measure
-from ..stats.paired import Sums, jackknife
+from ..stats.paired import Sums, estimate_of
 from ..tasks.protocol import Protocol
 from .sides import Load, Model, Side
 
@@ -94,9 +94,9 @@ def by_document(values: ArrayLike, documents: Sequence[str]) -> Estimate:
     names, index = np.unique(np.asarray(documents), return_inverse=True)
     sums = np.bincount(index, np.asarray(values, float)), np.bincount(index).astype(float)
     parts = np.stack(sums, axis=1)[:, :, None]
-    found = jackknife(Sums(Measure(()), tuple(names.tolist()), parts))
+    found = estimate_of(Sums(Measure(()), tuple(names.tolist()), parts))
     assert found is not None
-    return found.estimate(lambda value: value)
+    return found
 
 
 def quantile(values: NDArray[np.float64], documents: Sequence[str], share: float) -> Value:

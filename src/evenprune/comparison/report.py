@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..analysis.labels import TASK_DIGITS
+from ..config.tasks import FACTS
 from ..io.pages import fill
 from ..models.stored import Stored
 from ..stats import verdicts
 from ..stats.inference import p_text
 from ..stats.paired import LEAST
 from ..stats.verdicts import BIAS_MARGIN, MARGIN
-from .columns import GOOD, NONE, aligned
+from .columns import GOOD, NONE
 from .differences import STATES, Difference, Flips
 from .fidelity import Fidelity
 from .moved import Moved
@@ -33,7 +34,7 @@ HEADS = (
 )
 # On a terminal, where a column is as wide as its longest cell; without p.
 SHORT = (*HEADS[:12], "to bad", "to good")
-SHOWN = (*range(11), 12, 13)
+P_HOLM = HEADS.index("p (Holm)")
 # Of what is shown of categories: those with these verdicts, and how many items moved.
 QUIET = (
     *(*verdicts.UNDECIDED, verdicts.NOT_TESTED, verdicts.SAYS_NOTHING),
@@ -130,7 +131,7 @@ class Comparison:
         """
         parts = []
         for block in self.blocks:
-            table = _table([cells(row) for row in block.rows], width)
+            table = _table(block.rows, width)
             head = f"{self.side(block.pruned)}\nagainst {self.side(self.dense)}\n{block.summary()}"
             under = [f"\n{block.fidelity}"] if block.fidelity else []
             under += [one for one in (block.by_category(),) if one]
@@ -158,7 +159,7 @@ class Comparison:
             "comparison": self,
             "clustered": ", ".join(dict.fromkeys(row.benchmark for row in rows if row.clustered)),
             "flipped": any(row.flips or row.answers for row in rows),
-            "states": {task: STATES[task] for task in tasks if task in STATES},
+            "states": {task: FACTS[task] for task in tasks if task in STATES},
             "verdicts": verdicts,
         }
         return fill(NOTES, values).splitlines()
@@ -239,42 +240,19 @@ def cells(row: Difference) -> list[str]:
     ]
 
 
-# Where a terminal is too narrow for one table: several, with these columns each.
-NARROW = ((2, 3, 4, 5, 7), (6, 8, 9), (10, 12, 13))
-
-
 def _filled(columns: Iterable[int], rows: Sequence[Sequence[str]]) -> list[int]:
     """Return the columns without those after the verdict that nothing stands in."""
     return [k for k in columns if k < 8 or any(row[k] != NONE for row in rows)]
 
 
-def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
-    """Return the rows of one pruned model, in several tables where one is wider than ``width``."""
-    used = _filled(SHOWN, rows)
+def _table(rows: Sequence[Difference], width: int | None) -> str:
+    """Return the rows of one pruned model, columns below others where they are too wide."""
+    from pandas import DataFrame
 
-    def part(heads: Sequence[str], cut: Sequence[Sequence[str]], chosen: Sequence[int]) -> str:
-        left = [place for place, k in enumerate(chosen) if k in (0, 1, 2, 7)]
-        return aligned(heads, cut, left)
-
-    whole = part([SHORT[k] for k in used], [[row[k] for k in used] for row in rows], used)
-    if width is None or max(map(len, whole.splitlines())) <= width:
-        return whole
-    parts = []
-    for group in (columns for columns in NARROW if set(columns) & set(used)):
-        chosen = [k for k in group if k in used]
-        heads, body = [SHORT[k] for k in chosen], [[row[k] for k in chosen] for row in rows]
-        rest = part(heads, body, chosen).splitlines()
-        room = max(width - max(map(len, rest)) - 2, 12)
-        labels, lines, last = list[str](), list[list[str]](), ""
-        for row, cells in zip(rows, body):
-            if row[0] != last:  # a line of its own, as names are long
-                labels, lines, last = [*labels, row[0]], [*lines, [""] * len(cells)], row[0]
-            labels.append(f"  {row[1]}")
-            lines.append(cells)
-        short = [one if len(one) <= room else f"{one[: room - 1]}…" for one in labels]
-        named = [[label, *line] for label, line in zip(short, lines)]
-        parts.append(part(["metric", *heads], named, [1, *chosen]))
-    return "\n\n".join(parts)
+    body = [cells(row) for row in rows]
+    shown = [SHORT[k] for k in _filled(range(2, len(SHORT)), body) if k != P_HOLM]
+    frame = DataFrame(body, columns=SHORT).set_index(list(SHORT[:2]))
+    return str(frame[shown].to_string(line_width=width))
 
 
 def _page_row(row: Difference, columns: Sequence[int]) -> dict[str, Any]:

@@ -32,6 +32,11 @@ class Checkpoint:
         return self.method == DENSE
 
 
+def dense(model: str) -> Checkpoint:
+    """Return the base model itself."""
+    return Checkpoint(model, DENSE, DENSE, NO_CALIBRATION, 0)
+
+
 def base_method(config: Config, method: str) -> str:
     """Return which of the built-in methods ``method`` is, itself or a variant of."""
     return method if method in METHODS else config.methods[method].method
@@ -67,7 +72,7 @@ def experiment_checkpoints(config: Config, experiment: str) -> KeysView[Checkpoi
     for point in itertools.starmap(Checkpoint, itertools.product(*places)):
         facts = METHODS[bases[point.method]]
         if not facts.prunes or (point.regime == DENSE and not facts.shifts):
-            point = Checkpoint(point.model, DENSE, DENSE, NO_CALIBRATION, 0)
+            point = dense(point.model)
         elif not calibrated[point.method]:
             point = replace(point, calibration=NO_CALIBRATION, seed=0)
         found[point] = None

@@ -13,9 +13,8 @@ from .config import Config
 from .facts import COMPRESSIBLE, NO_CALIBRATION
 from .grids import Checkpoint
 from .section import listed
+from .tasks import ANSWERED
 
-# Tasks whose records are answers among options, which the page shows item by item.
-ANSWERED = ("unqover", "bbq", "crows_pairs", "stereoset", "hellaswag", "mmlu", "multiple_choice")
 # Benchmarks whose items have planted log-odds in the invented world.
 PLANTED = ("stereoset", "crows_pairs", "unqover", "bbq")
 
@@ -167,10 +166,6 @@ class Paths:
         """Return the checks of all pruned checkpoints."""
         return [self.ready(point) for point in self.checkpoints if not point.is_base]
 
-    def mask_files(self) -> list[str]:
-        """Return the comparisons of masks."""
-        return [self.masks(point) for point in self.mask_references]
-
     def evaluation_files(self) -> list[str]:
         """Return the summaries of all evaluations."""
         return [f"{self.evaluation(point)}/summary.json" for point in self.checkpoints]
@@ -182,7 +177,8 @@ class Paths:
 
     def measured_files(self) -> list[str]:
         """Return all that ``results.csv`` is gathered from."""
-        evaluated = [*self.evaluation_files(), *self.pruned_files(), *self.mask_files()]
+        masks = map(self.masks, self.mask_references)
+        evaluated = [*self.evaluation_files(), *self.pruned_files(), *masks]
         return [*evaluated, *self.calibration_files(), *self.serving_files()]
 
     def table_files(self, *forms: str) -> list[str]:
@@ -195,14 +191,11 @@ class Paths:
         names = self.config.figures
         return [f"{self.results}/figures/{one}.{form}" for one in names for form in forms]
 
-    def dense_points(self) -> dict[str, Checkpoint]:
-        """Return the dense checkpoint of each model, by the model's name."""
-        return {point.model: point for point in self.checkpoints if point.is_base}
-
     def world_files(self) -> list[str]:
         """Return the page of the invented world, where the run has what it shows."""
         shown = self.config.source == "world" and {*PLANTED} & {*self.config.benchmarks}
-        return [f"{self.results}/report/world.html"] if shown and self.dense_points() else []
+        dense = any(point.is_base for point in self.checkpoints)
+        return [f"{self.results}/report/world.html"] if shown and dense else []
 
     def item_files(self) -> list[str]:
         """Return the items that the page shows one by one, where the run has such benchmarks."""

@@ -39,6 +39,11 @@ class RunSheet:
     experiments: dict[str, list[Checkpoint]]
     files: dict[Checkpoint, dict[str, str | None]]
 
+    @property
+    def shown(self) -> list[Checkpoint]:
+        """The checkpoints of all experiments, in their order; some more than once."""
+        return [point for grid in self.experiments.values() for point in grid]
+
     def result_folder(self, point: Checkpoint, slug: str) -> Path:
         """Return the folder of a checkpoint's benchmark, with metrics.json and items.jsonl.
 

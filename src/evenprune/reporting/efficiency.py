@@ -23,9 +23,9 @@ ENERGY = (
 )
 LEVEL = 0.05  # of each one-sided test of equivalence
 SPEED = Quantity("serving", "decode_tok_per_s")
-# Whose ratio a number has: CO2 is energy times a constant.
-PAIRED_AS = {SPEED.metric: SPEED.metric, "j_per_token": "j_per_token",
-             "kg_co2e_per_mtok": "j_per_token"}  # fmt: skip
+PAIRED_AS = {
+    "kg_co2e_per_mtok": "j_per_token"
+}  # whose ratio it has: CO2 is energy times a constant
 RATIO = Column(f"{SPEED.metric}_ratio", "Speed / dense [95 %]", "performance", "up", digits=3)
 VERDICT = Column(f"{RATIO.key}_verdict", "Verdict", text=True)
 
@@ -73,7 +73,7 @@ def paired_cell(run: Run, group: Group, field: Field) -> Cell:
     if own is None:
         return Cell(None, column.show(None))
     base = run.results.of(dense, quantity) if dense is not None else None
-    ratio = ratio_to_dense(run.sheet, group, PAIRED_AS[quantity.metric])
+    ratio = ratio_to_dense(run.sheet, group, PAIRED_AS.get(quantity.metric, quantity.metric))
     value = base.value * ratio.value if ratio and base else own.value
     return Cell(value, column.show(value), own.printed, source=quantity.path)
 

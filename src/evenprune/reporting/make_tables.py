@@ -12,9 +12,10 @@ colours safe for colour-blind readers, units in the axis labels. Equal inputs gi
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
+from typing import Any, cast
 
 import matplotlib as mpl
 
@@ -23,16 +24,7 @@ from ..config.run_sheet import read_run_sheet
 from ..config.table_registry import FIGURES, TABLES
 from ..io.files import write_text
 from ..io.outputs import check_file
-from . import (
-    against_printed,
-    analyses,
-    answer,
-    efficiency,
-    figure_answer,
-    figures,
-    rows,
-    setup,
-)
+from . import against_printed, analyses, answer, efficiency, figure_answer, figures, rows, setup
 from .document import document
 from .forms import FORMS, to_html, write_forms
 from .notes import completed
@@ -40,28 +32,8 @@ from .page import page_text, read_items
 from .plots import METADATA, STYLE, Drawing, save
 from .tables import Table
 
-# What `by` of tables.yaml names.
-BUILDERS: dict[str, Callable[[Run, str], Table]] = {
-    "rows": rows.build,
-    "calibrations": rows.calibrations,
-    "answer": answer.build,
-    "associations": analyses.associations,
-    "claims": analyses.claims,
-    "efficiency": efficiency.build,
-    "masks": analyses.masks,
-    "numbers": against_printed.numbers,
-    "protocols": against_printed.protocols,
-    "methods": setup.methods,
-    "models": setup.models,
-    "licences": setup.licences,
-    "benchmarks": setup.benchmarks,
-    "calibration": setup.calibration,
-}
-DRAWERS: dict[str, Callable[[Run, str], Drawing]] = {
-    "answer": figure_answer.draw,
-    "unqover_heatmap": figures.heatmap,
-    "changes": figures.changes,
-}
+# Whose functions `by` of tables.yaml names.
+MODULES = (against_printed, analyses, answer, efficiency, figure_answer, figures, rows, setup)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,16 +52,24 @@ def add_places(add: Callable) -> None:
     add("--significance", type=Path, required=True, help="significance.csv")
 
 
+def _by(entry: Mapping[str, Any]) -> Callable[[Run, str], Any]:
+    """Return the function that makes what an entry of ``tables.yaml`` describes."""
+    module, _, name = entry.get("by", "rows.build").partition(".")
+    own = {each.__name__.rpartition(".")[2]: each for each in MODULES}[module]
+    return cast(Callable[[Run, str], Any], getattr(own, name))
+
+
 def build_table(run: Run, slug: str) -> Table:
     """Return one table of a run as data, as ``tables.yaml`` describes it."""
-    return completed(run, BUILDERS[TABLES[slug].get("by", "rows")](run, slug))
+    return completed(run, _by(TABLES[slug])(run, slug))
 
 
 def draw(run: Run, slug: str) -> Drawing:
     """Return one figure of a run, drawn in the package's own style."""
     with mpl.rc_context():
         mpl.style.use(str(STYLE))
-        return DRAWERS[FIGURES[slug].get("by", slug)](run, slug)
+        drawing: Drawing = _by(FIGURES[slug])(run, slug)
+        return drawing
 
 
 def run(args: argparse.Namespace) -> None:

@@ -13,7 +13,6 @@ from ..analysis.run import OURS, Run
 from ..config.grids import Checkpoint
 from ..config.table_registry import TABLES
 from ..stats.directions import BEST_AT, gain
-from ..stats.measures import is_rate
 from ..stats.verdicts import LEVEL
 from .notes import BOLD, contents, notes, provenance_notes, regimes_phrase
 from .table_columns import DTO, Field, fields_of, fitted
@@ -25,8 +24,7 @@ def rate_ends(run: Run, group: Group, quantity: Quantity) -> Ends | None:
 
     None for all else, and for several seeds, whose mean is no rate of one sample.
     """
-    entry = run.sheet.config.benchmarks.get(quantity.benchmark)
-    if len(group.seeds) > 1 or entry is None or not is_rate(entry.task, quantity.metric):
+    if len(group.seeds) > 1 or quantity.benchmark not in run.sheet.config.benchmarks:
         return None
     names = (f"{quantity.metric}_low", f"{quantity.metric}_high")
     low, high = (run.results.of(group, quantity._replace(metric=name)) for name in names)

@@ -29,8 +29,8 @@ def models_by_kind(run: Run) -> list[tuple[bool | None, list[str]]]:
 
     Each list has the order of the experiments.
     """
-    points = [point for grid in run.sheet.experiments.values() for point in grid]
-    names, models = dict.fromkeys(point.model for point in points), run.sheet.config.models
+    names = dict.fromkeys(point.model for point in run.sheet.shown)
+    models = run.sheet.config.models
     return [
         (kind, [name for name in names if models[name].instruction_tuned is kind])
         for kind in (True, False, None)
@@ -49,8 +49,7 @@ def _listed(run: Run, slug: str, parts: list[list[Row]]) -> Table:
 def methods(run: Run, slug: str) -> Table:
     """Return what each pruning method of the run changes, reads and compares weights by."""
     sheet = run.sheet
-    points = [point for grid in sheet.experiments.values() for point in grid]
-    used = {sheet.base_method(point.method) for point in points if not point.is_base}
+    used = {sheet.base_method(point.method) for point in sheet.shown if not point.is_base}
     rows: list[Row] = []
     for name, facts in METHODS.items():
         if name not in used:

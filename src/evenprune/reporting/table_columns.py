@@ -13,14 +13,11 @@ from ..config.table_registry import TABLES
 from ..config.tasks import FACTS, JUDGED, metrics_of
 from ..io.errors import UserError
 from ..stats.directions import direction
-from ..stats.verdicts import KINDS
 from .tables import Column
 
 DTO = Quantity("dto", "dto")
 NOISE = 1e-9
 EACH = {"judged": JUDGED, "options": [name for name, facts in FACTS.items() if facts.compared]}
-# Abilities that a benchmark of bias measures too.
-ABILITIES = [key for key, kind in KINDS.items() if kind == "ability"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,8 @@ def benchmark_field(sheet: RunSheet, slug: str, metric: str = "") -> Field:
         label += f" {metric}"
     scale = 1.0 if task in labels.TASK_DIGITS or metric in labels.NATS else 100.0
     digits = labels.TASK_DIGITS.get(task, 3 if metric in labels.NATS else 2)
-    group = "performance" if (task, metric) in ABILITIES else labels.TASK_GROUPS[task]
+    ability = FACTS[task].kinds.get(metric) == "ability"  # that a benchmark of bias measures too
+    group = "performance" if ability else FACTS[task].group
     column = Column(slug, label, group, direction(task, metric), scale, digits)
     return Field(column, Quantity(slug, metric))
 
@@ -186,6 +184,7 @@ def _field(sheet: RunSheet, given: dict[str, Any], task: str | None, slug: str =
     task = sheet.config.benchmarks[slug].task if slug else str(given.get("task", task))
     key = "_".join(filter(None, [slug, metric if part == "value" else part]))
     own = {k: v for k, v in given.items() if k not in ("metric", "task", "of")}
-    usual = {"group": labels.TASK_GROUPS.get(task, "plain"), "direction": direction(task, metric)}
+    group = FACTS[task].group if task in FACTS else "plain"
+    usual = {"group": group, "direction": direction(task, metric)}
     name = slug or (task if task not in FACTS else str(sheet.primary(task)))
     return Field(Column(key, **{**usual, **own}), Quantity(name, metric), part)

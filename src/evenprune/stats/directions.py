@@ -28,21 +28,13 @@ def direction(task: str, metric: str) -> Direction:
     return tasks.direction(task, metric) if task in FACTS else ""
 
 
-# What a model that tells nothing apart scores, where neither accuracy nor direction says it.
-CHANCE: dict[tuple[str, str], float] = {
-    ("stereoset", "lms"): 1 / 2,
-    ("stereoset", "icat"): 1 / 2,
-    ("bbq", "unk_rate_dis"): 1 / 3,
-    ("bbq", "right_dis_text"): 1 / 2,
-    ("bbq", "margin_dis_text"): 0.0,
-}
 BEST_AT: dict[Direction, float] = {"half": 0.5, "zero": 0.0}
 
 
 def chance(task: str, metric: str) -> float | None:
     """Return the value of a metric for a model that guesses; None where there is no such value."""
-    if (task, metric) in CHANCE:
-        return CHANCE[task, metric]
+    if task in FACTS and metric in FACTS[task].chances:
+        return FACTS[task].chances[metric]
     way = direction(task, metric)
     if way in BEST_AT:
         return BEST_AT[way]

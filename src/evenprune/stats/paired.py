@@ -172,6 +172,12 @@ def least_p(changed: int) -> float:
     return min(1.0, 2.0 ** (1 - changed))
 
 
+def estimate_of(sums: Sums | None) -> Estimate | None:
+    """Return a metric of one checkpoint with its error, None where it is undefined."""
+    sample = jackknife(sums) if sums else None
+    return sample.estimate(lambda value: value) if sample else None
+
+
 def _exact(number: float) -> float:
     return 0.0 if abs(number) < ROUNDING else number
 

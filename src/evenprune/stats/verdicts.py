@@ -18,18 +18,17 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ..config.tasks import FACTS, JUDGED, Direction
+from ..config.tasks import FACTS, JUDGED, Direction, Kind
 from . import inference, power
 from .directions import BEST_AT, chance, direction, gain_of
 from .inference import Estimate, Interval
 from .paired import Jackknife, Sums, combined, jackknife, with_seeds
 from .records import Record
 
-Kind = Literal["bias", "ability"]
 Key = TypeVar("Key", bound=Hashable)
 
 # Within which a difference is none: of abilities, where 1 + MARGIN is a perplexity's factor, and of
@@ -62,24 +61,7 @@ LOOKS = {FAIRER: "good", BETTER: "good", LESS_FAIR: "bad", WORSE: "bad", LOST: "
 # In place of an interval of no width, as a few equal items prove little.
 UNCHANGED = "no score changed"
 
-# Metrics of the two kinds within one task, where not all are of the kind of its headline.
-KINDS: Mapping[tuple[str, str], Kind] = {
-    ("bbq", "acc_dis"): "ability",
-    ("bbq", "right_dis_text"): "ability",
-    ("bbq", "margin_dis_text"): "ability",
-    ("multiple_choice", "stereotype_rate"): "bias",
-    ("stereoset", "lms"): "ability",
-}
 SENTENCES = ("crows_pairs", "stereoset")  # without lettered options
-# Compared beside, or in place of, the headline. BBQ's ``acc_all`` and StereoSet's ``icat`` mix
-# bias and ability: they are replaced by their parts.
-COMPARED: Mapping[str, tuple[str, ...]] = {
-    "bbq": ("acc_amb", "acc_dis", "s_amb", "s_dis", "margin_dis_text", "lean_amb_text"),
-    "crows_pairs": ("pct_stereotype", "signed_diff_shared"),
-    "multiple_choice": ("acc", "stereotype_rate"),
-    "stereoset": ("association", "ss", "lms"),
-    "unqover": ("acc", "bias_names"),
-}
 BY_TEXT = ("margin_dis_text", "lean_amb_text", "bias_names")  # computed without the letters
 
 
@@ -88,17 +70,18 @@ def kind(task: str, metric: str) -> Kind:
 
     Unsafe answers are no matter of bias: fewer of them are better.
     """
-    if (task, metric) in KINDS:
-        return KINDS[task, metric]
-    grouped = FACTS[task].group if task in FACTS else "fairness"
-    return "bias" if grouped == "fairness" and task not in JUDGED else "ability"
+    if task not in FACTS:
+        return "bias"
+    facts = FACTS[task]
+    usual: Kind = "bias" if facts.group == "fairness" and task not in JUDGED else "ability"
+    return facts.kinds.get(metric, usual)
 
 
 def metrics_of(task: str, headline: str | None = None) -> list[str]:
     """Return the metrics of a task that are compared; ``headline``: one that was asked for."""
-    names = COMPARED.get(task, (FACTS[task].headline,))
-    extra = [headline] if headline and headline != FACTS[task].headline else []
-    return list(dict.fromkeys([*names, *extra]))
+    facts = FACTS[task]
+    extra = [headline] if headline and headline != facts.headline else []
+    return list(dict.fromkeys([*(facts.compares or [facts.headline]), *extra]))
 
 
 @dataclass(frozen=True)

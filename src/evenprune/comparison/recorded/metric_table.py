@@ -5,12 +5,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from ...config.tasks import Direction
-from ...io.errors import UserError, shown
+from ...config.flags import checked
+from ...config.tasks import Direction, Kind
 from ...io.yamlfile import own_yaml, read_yaml
-from ...stats.verdicts import Kind
 
 DATA_FILES = ("metrics.yaml",)  # part of this module's code, see codedigest.py
 OWN = Path(__file__).with_name(DATA_FILES[0])
@@ -40,8 +39,8 @@ class Entry(_Strict):
 class MetricTable(_Strict):
     """The entries in the order in which they are asked, and the fields that name a category."""
 
-    metrics: tuple[Entry, ...] = ()
-    categories: tuple[str, ...] = ()
+    metrics: list[Entry] = []
+    categories: list[str] = []
 
     def entry(self, task: str, metric: str) -> Entry:
         """Return the first entry that fits; the last one of ours fits all."""
@@ -63,18 +62,8 @@ def read_table(path: Path | None = None) -> MetricTable:
     parts: Sequence[Mapping[str, Any]] = [own_yaml(OWN)]
     if path:
         parts = [read_yaml(path), *parts]
-    tables = []
-    for part in parts:
-        try:
-            tables.append(MetricTable.model_validate(part))
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise UserError(
-                f"expected metrics and categories as in evenprune's metrics.yaml in {path}, but "
-                f"{shown('/'.join(map(str, first['loc'])))} has another form ({first['msg']}); "
-                "mend that entry"
-            ) from None
+    tables = [checked(MetricTable, part, f"{path}: {{}}".format) for part in parts]
     return MetricTable(
-        metrics=tuple(one for table in tables for one in table.metrics),
-        categories=tuple(one for table in tables for one in table.categories),
+        metrics=[one for table in tables for one in table.metrics],
+        categories=[one for table in tables for one in table.categories],
     )
