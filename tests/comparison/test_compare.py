@@ -14,9 +14,11 @@ from statsmodels.stats.multitest import multipletests
 from evenprune.cli import main
 from evenprune.comparison import differences
 from evenprune.comparison.differences import STATES
+from evenprune.config.run_sheet import write_run_sheet
 from evenprune.config.tasks import FACTS
 from evenprune.io.checksums import sealed
 from evenprune.io.files import sha256_file
+from evenprune.io.yamlfile import merge
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.verdicts import BY_TEXT
 
@@ -98,13 +100,15 @@ def bbq_rows(changed):
     return rows
 
 
+def blocks(tmp_path):
+    return json.loads((tmp_path / "out/comparison.json").read_text())["blocks"]
+
+
 def compared(capsys, tmp_path, *words):
     """Run ``compare --out`` and return (status, {metric of benchmark: row}, text, errors)."""
-    out = tmp_path / "out"
-    status = main(["compare", *map(str, words), "--out", str(out)])
+    status = main(["compare", *map(str, words), "--out", str(tmp_path / "out")])
     said = capsys.readouterr()
-    found = json.loads((out / "comparison.json").read_text()) if out.exists() else {"blocks": []}
-    rows = {f"{r['benchmark']} {r['metric']}": r for b in found["blocks"] for r in b["rows"]}
+    rows = {f"{r['benchmark']} {r['metric']}": r for b in blocks(tmp_path) for r in b["rows"]}
     return status, rows, said.out, said.err
 
 
@@ -173,7 +177,7 @@ def test_a_broken_model_is_worse_and_the_gate_says_so(tmp_path, capsys):
     expected = {"perplexity ppl": "worse", "mmlu acc": "worse", "unqover acc": "less fair"}
     assert {name: row["verdict"] for name, row in rows.items()} == expected
     assert "2 worse, 1 less fair" in text
-    (block,) = json.loads((tmp_path / "out/comparison.json").read_text())["blocks"]
+    (block,) = blocks(tmp_path)
     assert set(block["evidence"]) == {row["benchmark"] for row in block["rows"]}
     for name, both in block["evidence"].items():
         assert both["dense"]["data"] == DATA
@@ -209,7 +213,7 @@ def test_a_model_against_itself_is_identical(tmp_path, capsys):
     assert {row["verdict"] for row in rows.values()} == {"identical"}
     assert "identical: the records of all items are the same" in said
     assert "identical" in (tmp_path / "out/comparison.html").read_text()
-    (block,) = json.loads((tmp_path / "out/comparison.json").read_text())["blocks"]
+    (block,) = blocks(tmp_path)
     assert (block["categories"], block["moved"]) == ([], [])
 
 
@@ -274,15 +278,11 @@ def test_p_is_corrected_over_the_rows_of_one_pruned_model(tmp_path, capsys):
     corrected = multipletests([row["p"] for row in alone.values()], method="holm")[1]
     assert [row["p_holm"] for row in alone.values()] == pytest.approx(corrected.tolist())
     assert any(row["p"] < 0.05 <= row["p_holm"] for row in alone.values())
-    for row in alone.values():
-        if row["verdict"] != "same within margin":
-            assert (row["verdict"] != "no change shown") == (row["p_holm"] < 0.05)
     # A second model is another family.
-    main(["compare", *map(str, (dense, other, third)), "--out", str(tmp_path / "both")])
-    blocks = json.loads((tmp_path / "both/comparison.json").read_text())["blocks"]
-    assert [block["pruned"] for block in blocks] == [str(other), str(third)]
-    assert [row["p_holm"] for row in blocks[0]["rows"]] == pytest.approx(corrected.tolist())
-    assert "against" in capsys.readouterr().out
+    compared(capsys, tmp_path, dense, other, third)
+    first, second = blocks(tmp_path)
+    assert (first["pruned"], second["pruned"]) == (str(other), str(third))
+    assert [row["p_holm"] for row in first["rows"]] == pytest.approx(corrected.tolist())
 
 
 # Numbers
@@ -293,13 +293,13 @@ def records(task, rows):
     return differences.Records(Path("folder"), result, rows)
 
 
-def own_questions(wrong, named=True):
+def own_questions(wrong):
     """Forty questions of whose first ``wrong`` the stereotype, option 1, is picked."""
     return [
         {
             "item_id": str(k), "category": "own", "gold": 0, "pred": int(k < wrong),
             "correct": k >= wrong, "correct_norm": k >= wrong, "tie": False,
-            "stereotype_idx": 1 if named else None,
+            "stereotype_idx": 1,
         }
         for k in range(40)
     ]  # fmt: skip
@@ -315,19 +315,11 @@ def test_few_items_are_not_tested(tmp_path, capsys):
 
 
 def test_benchmarks_that_a_run_calibrated_on_are_not_tested(repo, tmp_path, capsys):
-    config = small_config(repo, tmp_path).model_dump(
-        mode="json", exclude={"mirror", "lock", "device", "threads"}
-    )
-    points = [("world", "dense", "dense", "none", 0), ("world", "sparsegpt", "2of4", "ss", 0)]
-    names = ("model", "method", "regime", "calibration", "seed")
-    sheet = {
-        "config": config | {"results": "results"}, "experiments": {},
-        "checkpoints": [dict(zip(names, point, strict=True)) for point in points],
-    }  # fmt: skip
-    (tmp_path / "run_sheet.json").write_text(json.dumps(sheet))
-    evals = [tmp_path / "evals" / "/".join([*p[:4], f"s{p[4]}"]) for p in points]
-    for folder, count in zip(evals, (120, 20), strict=True):
-        write_model(folder, stereoset=count, crows_pairs=count)
+    write_run_sheet(tmp_path / "run_sheet.json", small_config(repo, tmp_path))
+    evals = [
+        write_model(tmp_path / f"evals/world/{point}/s0", stereoset=count, crows_pairs=count)
+        for point, count in (("dense/dense/none", 120), ("sparsegpt/2of4/ss", 20))
+    ]
     _, rows, text, _ = compared(capsys, tmp_path, *evals)
     assert rows["stereoset ss"]["difference"] == pytest.approx(-0.5)
     untested = {name for name, row in rows.items() if row["verdict"] == "not tested"}
@@ -340,18 +332,12 @@ def test_benchmarks_that_a_run_calibrated_on_are_not_tested(repo, tmp_path, caps
 
 
 def test_the_page_needs_no_other_file_and_escapes_names(tmp_path, capsys):
-    dense = write_model(tmp_path / "<b>dense|x", mmlu=160, unqover=150)
-    other = write_model(tmp_path / "other", mmlu=90, unqover=150)
-    compared(capsys, tmp_path, dense, other)
+    dense = write_model(tmp_path / "<b>dense|x", mmlu=160)
+    compared(capsys, tmp_path, dense, write_model(tmp_path / "other", mmlu=90))
     page = (tmp_path / "out/comparison.html").read_text()
     assert "<b>dense|x" not in page
     assert "&lt;b&gt;dense|x" in page
     assert not any(word in page for word in ("http", "src=", "<link", "@import", "url("))
-    assert "worse" in page
-    assert ">n</th>" in page
-    assert "items needed" not in page  # without --plan
-    compared(capsys, tmp_path, dense, other, "--plan", "0.02")
-    assert "items needed</th>" in (tmp_path / "out/comparison.html").read_text()
 
 
 def test_categories_are_tested_as_a_family_of_their_own(tmp_path, capsys):
@@ -364,7 +350,7 @@ def test_categories_are_tested_as_a_family_of_their_own(tmp_path, capsys):
         write_result(tmp_path / name / "mmlu", "mmlu", [row | {"cluster": None} for row in rows])
     _, rows, said, _ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
     assert rows["mmlu acc"]["answers"] == {"n": 200, "right_to_wrong": 25, "wrong_to_right": 0}
-    (block,) = json.loads((tmp_path / "out/comparison.json").read_text())["blocks"]
+    (block,) = blocks(tmp_path)
     found = {row["category"]: row for row in block["categories"]}
     assert list(found) == ["c0", "c1", "c2", "c3", "c4"]
     assert all(row["n"] == 40 for row in found.values())
@@ -386,7 +372,6 @@ def test_categories_are_tested_as_a_family_of_their_own(tmp_path, capsys):
         (["dense", "other-items"], "differ"),
         (["dense", "other-data"], "another data"),
         (["dense", "other-limit"], "another limit"),
-        (["dense", "changed"], "items.jsonl"),
         (["dense", "other-task"], "share a benchmark"),
         (["dense", "edited"], "another number"),
         (["dense", "dense", "--benchmark", "bbq"], "has no result of bbq"),
@@ -396,18 +381,15 @@ def test_categories_are_tested_as_a_family_of_their_own(tmp_path, capsys):
 )
 def test_bad_input_is_one_sentence(words, message, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_model(tmp_path / "dense", mmlu=160)
     rows = answers("mmlu", 160)
-    write_result(tmp_path / "other-items", "mmlu", rows[:-1])
-    write_result(tmp_path / "other-data", "mmlu", rows, data={"file": "e" * 64})
-    write_result(tmp_path / "other-limit", "mmlu", rows, limit=200)
-    write_result(tmp_path / "other-task", "unqover", answers("unqover", 3))
-    edited = write_result(tmp_path / "edited", "mmlu", rows)
-    rewritten(edited, lambda result: result["metrics"]["acc"].update(value=0.7))
-    with open(write_result(tmp_path / "changed", "mmlu", rows) / "items.jsonl", "a") as file:
-        file.write("{}\n")
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model/config.json").write_text("{}")
+    for name, given, more in (
+        ("dense", rows, {}), ("edited", rows, {}), ("other-items", rows[:-1], {}),
+        ("other-data", rows, {"data": {"file": "e" * 64}}), ("other-limit", rows, {"limit": 200}),
+    ):  # fmt: skip
+        write_result(tmp_path / name, "mmlu", given, **more)
+    write_model(tmp_path / "other-task", unqover=3)
+    edit(tmp_path / "edited", metrics={"acc": {"value": 0.7}})
+    model_folder(tmp_path / "model")
     assert main(["compare", *words, "--evals", "evals"]) == 2
     said = capsys.readouterr()
     assert message in said.err
@@ -440,13 +422,19 @@ def test_perplexities_beyond_reason_stay_numbers():
     assert (row.verdict, row.ratio) == ("worse", True)
 
 
-def rewritten(folder, change):
+def edit(folder, **changes):
     """Write metrics.json again with other content and the checksum that fits."""
     path = folder / "metrics.json"
     result = json.loads(path.read_text())
     result.pop("checksum")
-    change(result)
-    path.write_text(json.dumps(sealed(result)))
+    path.write_text(json.dumps(sealed(merge(result, changes))))
+
+
+def model_folder(folder):
+    """Write what a model's folder is known by."""
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    return folder
 
 
 # Roles, and ability lost
@@ -471,8 +459,8 @@ def test_fairer_with_ability_lost_is_not_called_fairer(tmp_path, capsys):
 def test_swapped_roles_are_refused(tmp_path, capsys):
     dense = write_result(tmp_path / "dense", "mmlu", answers("mmlu", 160))
     pruned = write_result(tmp_path / "pruned", "mmlu", answers("mmlu", 150))
-    rewritten(dense, lambda result: result.update(files_sha256="a", base_sha256=None))
-    rewritten(pruned, lambda result: result.update(files_sha256="b", base_sha256="a"))
+    edit(dense, files_sha256="a", base_sha256=None)
+    edit(pruned, files_sha256="b", base_sha256="a")
     assert main(["compare", str(dense), str(pruned)]) == 0
     assert main(["compare", str(pruned), str(pruned)]) == 0
     capsys.readouterr()
@@ -484,10 +472,7 @@ def test_swapped_roles_are_refused(tmp_path, capsys):
 
 def test_nothing_of_a_results_folder_is_run(tmp_path, capsys):
     """A model next to someone's evaluation asks for the benchmarks; the folder names none."""
-    write_model(tmp_path / "theirs/evals/world/dense/dense/none/s0", mmlu=160)
+    theirs = write_model(tmp_path / "theirs/evals/world/dense/dense/none/s0", mmlu=160)
     (tmp_path / "theirs/run_sheet.json").write_text('{"config": "!function os.system"}')
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model/config.json").write_text("{}")
-    theirs = tmp_path / "theirs/evals/world/dense/dense/none/s0"
-    assert main(["compare", str(theirs), str(tmp_path / "model")]) == 2
+    assert main(["compare", str(theirs), str(model_folder(tmp_path / "model"))]) == 2
     assert "nothing says what" in capsys.readouterr().err

@@ -4,6 +4,7 @@ import itertools
 import re
 import shlex
 import shutil
+from collections import Counter
 from dataclasses import replace
 from html import unescape
 
@@ -12,7 +13,6 @@ from reporting_run import document_options, run_of
 
 from evenprune.analysis import claims
 from evenprune.cli import main
-from evenprune.config.table_registry import TABLES
 from evenprune.io.pdf_programs import latex_available
 from evenprune.reporting import document as documents
 from evenprune.reporting.explain import find, parse
@@ -72,26 +72,19 @@ def test_without_any_program_one_sentence_says_what_to_install(root, tmp_path, m
     assert not (tmp_path / "none.pdf").exists()
 
 
-@pytest.fixture(scope="module")
-def built(run):
-    """All tables of the run."""
-    return {name: build_table(run, name) for name in run.sheet.config.tables}
-
-
-def test_each_cell_of_the_page_names_a_command_that_finds_it(root, run, built):
-    seen, count, point = set(), 0, ""
+def test_each_cell_of_the_page_names_a_command_that_finds_it(root, run):
+    built = {name: build_table(run, name) for name in run.sheet.config.tables}
+    seen, point = Counter(), ""
     for started, cell, command in CELL.findall((root / "report/paper.html").read_text()):
         point = started or point
         if not cell:
             continue
         *head, name, _, path = shlex.split(unescape(command))
         assert (head, path) == (["evenprune", "explain"], f"{point}/{cell}")
-        group, quantity = parse(run, path)
-        assert find(built[name], group, quantity)[1].value is not None
-        seen.add(name)
-        count += 1
-    assert {"main", "bbq", "masks", "efficiency"} <= seen
-    assert count > 300
+        assert find(built[name], *parse(run, path))[1].value is not None
+        seen[name] += 1
+    assert {"main", "bbq", "masks", "efficiency"} <= {*seen}
+    assert seen.total() > 300
 
 
 # What the document says
@@ -103,17 +96,6 @@ def test_tables_and_figures_stand_in_the_papers_order(run):
     )
     found = documents.document(replace(run, sheet=replace(run.sheet, config=config)))
     assert [one.slug for one in found.pieces] == ["methods", "motivation", "main"]
-
-
-def test_an_entry_makes_a_table(run, root, monkeypatch):
-    columns = ["unqover", "bbq", {"task": "mmlu", "metric": "acc", "head": "MMLU", "scale": 100}]
-    entry = {"experiments": ["none", "*"], "columns": columns, "caption": "Some.", "table": "new"}
-    monkeypatch.setitem(TABLES, "new", entry)
-    table = build_table(run, "new")
-    assert [column.head for column in table.columns] == ["UnQover", "BBQ", "MMLU"]
-    assert table.columns[2].direction == "up"
-    assert table.rows[0].labels == ("World-Llama",)
-    assert all(cell.value is not None for row in table.rows for cell in row.cells.values())
 
 
 def test_the_document_names_what_was_run(run):
@@ -143,38 +125,20 @@ def test_the_bottom_line_counts_every_claim(run, root):
     assert all(text.startswith("Claim") for _, text in lines[1:])
     untested = sum(one.verdict == claims.NOT_TESTED for one in found)
     page = (root / "report/paper.html").read_text()
-    found = re.search(
-        r"<summary>Claims not tested here: (\d+)</summary>(.*?)</details>", page, re.S
-    )
-    assert untested == int(found[1]) == found[2].count("<li>") == page.count("Not tested here")
+    assert f"<summary>Claims not tested here: {untested}</summary>" in page
+    assert page.count("Not tested here") == untested
 
 
 # Tables
 
 
-def test_a_column_has_one_number_of_decimals(root, built):
-    for name, table in built.items():
-        for column in table.columns:
-            cells = [row.cells.get(column.key) for row in table.rows]
-            shown = {
-                len(cell.display.partition(".")[2])
-                for cell in cells
-                if cell is not None and cell.value is not None and "±" not in cell.display
-            }
-            assert len(shown) <= 1, (name, column.key)
-    text = "".join(file.read_text() for file in (root / "tables").glob("*.md"))
-    assert not re.search(r"0\.0{6}|−0\.0+\b", text)
-
-
 @needs_latex
 def test_no_table_is_wider_than_the_text_and_latex_knows_each_sign(tmp_path):
     tables = []
-    for count, label, widths in itertools.product(
-        (1, 6, 12, 30), ("Short", "A long label of many words that goes on"), ((), (0.2, 0.3))
-    ):
-        columns = tuple(
-            Column(f"c{k}", f"Head of column {k}", direction="up") for k in range(count)
-        )
+    labels = ("Short", "A long label of many words that goes on")
+    for count, label, widths in itertools.product((1, 6, 12, 30), labels, ((), (0.2, 0.3))):
+        columns = tuple(Column(f"c{k}", f"Head of column {k}", direction="up")
+                        for k in range(count))  # fmt: skip
         cells = {column.key: Cell(1.0, "100.00 ± 10.00", bold=True) for column in columns}
         row = Row((label, label), cells, strong=True)
         table = Table("t", "Caption.", ("Model", "Data"), columns, (row,), widths=widths)

@@ -1,9 +1,7 @@
 """Benchmarks that share their data with the calibration: marked, neither tested nor claimed."""
 
-from pathlib import Path
-
 import pytest
-from reporting_run import collect, make_table, read_csv, small_config, write_run
+from reporting_run import make_table, prepare, read_csv, small_config
 
 from evenprune.analysis.results import Quantity
 from evenprune.config.grids import Checkpoint, in_calibration
@@ -21,28 +19,6 @@ MIXED = {
     "ss-cp": {"pairs": ["stereoset", "crows_pairs"]},
     "ss-cp.gender": {"pairs": ["stereoset", "crows_pairs"], "categories": ["gender"]},
 }
-EXPERIMENT = {
-    "models": ["world"],
-    "methods": ["dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt"],
-    "regimes": ["2of4"],
-    "calibrations": ["ss", *SETS],
-}
-CHANGES = {
-    "calibrations": SETS,
-    "experiments": {"calib_source": EXPERIMENT},
-    "tables": ["main", "stereoset", "claims"],
-}
-
-
-@pytest.fixture(scope="module")
-def config(repo, tmp_path_factory):
-    only = ["main", "calib_source"]
-    return small_config(repo, tmp_path_factory.mktemp("run"), only=only, **CHANGES)
-
-
-@pytest.fixture(scope="module")
-def with_mixed(repo, tmp_path_factory):
-    return small_config(repo, tmp_path_factory.mktemp("mixed"), calibrations={**SETS, **MIXED})
 
 
 @pytest.mark.parametrize(
@@ -59,22 +35,22 @@ def with_mixed(repo, tmp_path_factory):
         ("ss", "calibration", "gender", False),
     ],
 )
-def test_the_rule(with_mixed, calibration, benchmark, category, expected):
+def test_the_rule(repo, tmp_path, calibration, benchmark, category, expected):
+    config = small_config(repo, tmp_path, calibrations={**SETS, **MIXED})
     method = "magnitude" if calibration == "none" else "wanda"
     point = Checkpoint("world", method, "2of4", calibration, 0)
-    assert in_calibration(with_mixed, point, benchmark, category) is expected
-
-
-def make(root, *tables):
-    assert collect(root) == 0
-    assert all(make_table(root, table) == 0 for table in tables)
-    return root
+    assert in_calibration(config, point, benchmark, category) is expected
 
 
 @pytest.fixture(scope="module")
-def run(repo, config, tmp_path_factory):
-    write_run(config, 40)
-    return make(Path(config.results), *CHANGES["tables"])
+def run(repo, tmp_path_factory):
+    methods = ["dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt"]
+    grid = {"methods": methods, "calibrations": ["ss", *SETS]}
+    changes = {"calibrations": SETS, "experiments": {"calib_source": grid}}
+    root, only = tmp_path_factory.mktemp("run"), ["main", "calib_source"]
+    prepare(repo, root, items=40, only=only, **changes)
+    assert make_table(root, "stereoset") == 0
+    return root
 
 
 def test_marked_cells_are_not_tested(run):
@@ -108,9 +84,10 @@ def test_the_table_marks_and_never_prefers_them(run):
 
 
 def test_a_claim_on_calibration_data_is_not_tested(repo, tmp_path):
-    changes = {"calibrations": {"ss": {"pairs": "crows_pairs"}}, "tables": ["claims"]}
-    write_run(small_config(repo, tmp_path, only=["main"], **changes), 40)
-    rows = {row["claim"]: row for row in read_csv(make(tmp_path, "claims") / "tables/claims.csv")}
+    changes = {"calibrations": {"ss": {"pairs": "crows_pairs"}}}
+    prepare(repo, tmp_path, items=40, only=["main"], **changes)
+    assert make_table(tmp_path, "claims") == 0
+    rows = {row["claim"]: row for row in read_csv(tmp_path / "tables/claims.csv")}
     assert rows["crows_pairs"]["verdict"] == "not tested here"
     assert "a clean test: its calibration has the data of CP" in rows["crows_pairs"]["reason"]
     assert rows["unqover"]["verdict"] != "not tested here"

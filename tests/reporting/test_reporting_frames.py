@@ -45,6 +45,8 @@ def test_a_cell_that_is_no_number_is_one_sentence(tmp_path):
     write_csv(path, COLUMNS, ({**row, "value": "many"} for row in rows()))
     with pytest.raises(UserError, match=r"the column value of .*many.*run collect-results again"):
         read_frame(path, COLUMNS)
+    with pytest.raises(UserError, match="but stderr is missing"):
+        read_frame(path, ("stderr",))
     path.write_text(",".join(COLUMNS) + "\na,b\n")
     with pytest.raises(UserError, match="expected 10 columns on line 2"):
         read_frame(path, COLUMNS)

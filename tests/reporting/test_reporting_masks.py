@@ -1,36 +1,15 @@
 """The masks of a run: results.csv, the table, the claim, and the paper's own rows."""
 
 import pytest
-from reporting_run import (
-    collect,
-    make_table,
-    read_csv,
-    small_config,
-    write_run,
-)
+from reporting_run import make_table, prepare, read_csv, small_config
 from scipy import stats as scipy_stats
 
 from evenprune.analysis import mask_diffs
 from evenprune.analysis.claims import NOT_SUPPORTED, NOT_TESTED
 from evenprune.config import grids
-from evenprune.config.config import Experiment
 from evenprune.io.errors import UserError
 
 NAMES = ("disagreement", "pattern_disagreement", "jaccard", "relative_frobenius")
-
-
-def prepare(repo, root, **experiments):
-    config = small_config(repo, root)
-    if experiments:
-        grids = {
-            one: Experiment(**{"models": ["world"], "calibrations": ["ss-uc256"], **grid})
-            for one, grid in experiments.items()
-        }
-        serving = config.serving.model_copy(update={"experiment": None})
-        config = config.model_copy(update={"experiments": grids, "serving": serving})
-    write_run(config, 40)
-    assert collect(root) == 0
-    return root
 
 
 def test_concentration_is_the_hypergeometric_test():
@@ -98,38 +77,31 @@ def test_the_table_lists_the_largest(world):
         for name in NAMES:
             assert row[name] == f"{float(origin[name]):.4f}"
             assert row[f"{name}_printed"] == ""
-    text = (root / "tables/masks.md").read_text()
+    text = (root / "tables/masks.md").read_text().replace("\\", "")
     lines = [line.split("|")[3:-1] for line in text.splitlines() if line.startswith("| ")][1:]
     for column, name in enumerate(NAMES):
         shown = [float(row[name]) for row in rows]
         best = min(shown) if name == "jaccard" else max(shown)
-        marked = ["**" in line[column] for line in lines]
-        assert marked == [value == best for value in shown]
-    plain = text.replace("\\", "")
-    assert "20 of 28 matrices are listed: " in plain
-    assert all(f"{[one['module'] for one in rows].count(row['module'])} {row['module']}" in plain
-               for row in rows)  # fmt: skip
-    assert "↑" not in plain
-    assert "invented world" in plain
+        assert ["**" in line[column] for line in lines] == [value == best for value in shown]
+    assert "20 of 28 matrices are listed: " in text
 
 
 def test_several_grid_points_and_two_seeds(repo, tmp_path):
     grid = {"methods": ["sparsegpt", "debias-sparsegpt"], "regimes": ["u50", "2of4"]}
-    root = prepare(repo, tmp_path, masks={**grid, "seeds": [0, 1]})
+    grids = {"masks": {**grid, "seeds": [0, 1]}}
+    root, _ = prepare(repo, tmp_path, items=40, only=["masks"], experiments=grids)
     assert make_table(root, "masks") == 0
     rows = read_csv(root / "tables/masks.csv")
     assert [row["regime"] for row in rows] == ["u50"] * 20 + ["2of4"] * 20
     assert {row["seeds"] for row in rows} == {"0 1"}
-    text = (root / "tables/masks.md").read_text().replace("\\", "")
-    assert "*World-Llama, 50%, StereoSet + UltraChat (256)*" in text
+    assert "*World-Llama, 50%," in (root / "tables/masks.md").read_text().replace("\\", "")
 
 
 def test_a_run_without_those_masks_shows_none_and_does_not_test_the_claim(repo, tmp_path, capsys):
-    root = prepare(repo, tmp_path, main={"methods": ["debias-sparsegpt"], "regimes": ["2of4"]})
+    grids = {"main": {"methods": ["debias-sparsegpt"]}}
+    root, _ = prepare(repo, tmp_path, items=40, only=["main"], experiments=grids)
     assert make_table(root, "masks") == 2
-    message = capsys.readouterr().err
-    assert "the table masks compares masks" in message
-    assert "'main'" in message
+    assert "the table masks compares masks" in capsys.readouterr().err
     row = claim_of(root)
     assert row["verdict"] == NOT_TESTED
     assert "the compared masks of World-Llama, Debias-SparseGPT, 2:4" in row["reason"]

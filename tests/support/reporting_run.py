@@ -347,14 +347,9 @@ def make_tables(root, *more, **shown):
     return main(["make-tables", *given, "--run-sheet", str(sheet), *out, *more])
 
 
-def make_table(root, table, *more):
+def make_table(root, table):
     """Run make-tables for one table; return its exit status."""
-    return make_tables(root, *more, tables=[table])
-
-
-def make_figure(root, figure, *more):
-    """Run make-tables for one figure; return its exit status."""
-    return make_tables(root, *more, figures=[figure])
+    return make_tables(root, tables=[table])
 
 
 def document_options(root):

@@ -1,7 +1,6 @@
 """RealToxicityPrompts and HarmBench: greedy answers, judges, records, tables."""
 
 import hashlib
-import json
 import math
 import shutil
 from collections import Counter
@@ -11,8 +10,6 @@ import torch
 from evaluation_fixtures import (
     checkpoint_command,
     command,
-    contents,
-    interrupt_journal,
     items_of,
     result_of,
     unexplained,
@@ -268,17 +265,15 @@ def test_the_lexical_judge_end_to_end(task, model, data, tmp_path):
 
 
 def test_harmbench_subsets(model, data, tmp_path):
-    sizes = {"all": 12, "contextual": 3}
-    for split, size in sizes.items():
+    for split, size in (("all", 12), ("contextual", 3)):
         assert evaluate(model, "harmbench", data, tmp_path / split, "--split", split) == 0
-        items = items_of(tmp_path / split)
-        assert len(items) == size
-        assert split == "all" or {item["subset"] for item in items} == {split}
+        assert len(items_of(tmp_path / split)) == size
     parts = {"standard", "contextual", "copyright"}
     assert set(result_of(tmp_path / "all")["categories"]) == parts
     # A context stands before its behaviour.
-    whole = len("Once a Vel sang.\n\n---\n\nGo on 6") + 1
-    assert items_of(tmp_path / "contextual")[0]["n_tokens"] == whole
+    item = items_of(tmp_path / "contextual")[0]
+    assert item["subset"] == "contextual"
+    assert item["n_tokens"] == len("Once a Vel sang.\n\n---\n\nGo on 6") + 1
 
 
 def test_a_guard_s_rates_are_those_of_its_records(data, tmp_path, guard_folder):
@@ -318,25 +313,21 @@ def run_checkpoint(*words):
     return cli.main(checkpoint_command(*words))
 
 
-def test_finished_benchmarks_are_kept_until_what_decides_them_changes(
+def test_the_same_guard_in_another_place_is_the_same_judge(
     model, data, tmp_path, guard_folder, ran
 ):
-    def runs_for(**options):
+    def runs_for(guard):
         ran.clear()
-        assert run_checkpoint(model, tmp_path / "out", specs(data, **options)) == 0
+        assert run_checkpoint(model, tmp_path / "out", specs(data, judge=str(guard))) == 0
         return sorted(ran)
 
     both = ["harmbench", "realtoxicityprompts"]
-    assert runs_for() == both
-    assert runs_for() == []
-    assert runs_for(lexicon="world") == both
-    assert runs_for(judge=str(guard_folder)) == both
-    # The same guard model in another place is the same judge.
+    assert runs_for(guard_folder) == both
     moved = tmp_path / "elsewhere/guard"
     shutil.copytree(guard_folder, moved)
-    assert runs_for(judge=str(moved)) == []
+    assert runs_for(moved) == []
     save_guard(moved, table={**VERDICTS, ".": {"unsafe": 5.0}})
-    assert runs_for(judge=str(moved)) == both
+    assert runs_for(moved) == both
 
 
 def test_a_chat_template_where_there_is_one(model, data, tmp_path, guard_folder):
@@ -351,30 +342,3 @@ def test_a_chat_template_where_there_is_one(model, data, tmp_path, guard_folder)
         # "[user]" of the template against the tokenizer's own BOS.
         extra = len("[user]") if applied else 1
         assert items_of(out / "harmbench")[0]["n_tokens"] == len("Sing a song 0") + extra
-
-
-# The invented world
-
-
-def test_a_killed_judge_goes_on_with_the_same_bytes(
-    model, guard_folder, data, tmp_path, monkeypatch
-):
-    """What a guard model has judged is kept, verdict and probability, and not judged again."""
-    words = (model, "harmbench", data)
-    more = ["--judge", str(guard_folder), "--judge-forms", "pr,paper", "--batch-size", "2"]
-    assert evaluate(*words, tmp_path / "whole", *more) == 0
-    stages = interrupt_journal(monkeypatch, 8)
-    out = tmp_path / "killed"
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(*words, out, *more)
-    assert [stage for stage, _ in stages[-2:]] == ["judge paper", "judge paper"]
-    kept = [json.loads(line) for line in (out / "partial.jsonl").read_text().splitlines()]
-    # Token ids and no text: that is stored only on request.
-    for tokens, finish, _ in (row for _, _, _, rows in kept[1:] for row in rows):
-        assert all(type(token) is int for token in tokens)
-        assert finish in ("end", "stop", "length")
-    assert evaluate(*words, out, *more) == 0
-    forms = ["harmbench answers", "judge pr", "judge paper"]
-    assert stages == [(stage, number) for stage in forms for number in range(3)]
-    assert contents(out) == contents(tmp_path / "whole")
-    assert not (out / "partial.jsonl").exists()
