@@ -400,11 +400,11 @@ def test_bad_input_is_one_sentence(words, message, tmp_path, capsys, monkeypatch
 
 def test_notes_tell_what_is_not_compared_and_what_differs_without_harm(tmp_path, capsys):
     rows = answers("mmlu", 160)
+    task = "realtoxicityprompts"
     toxic = [{"item_id": f"r{k}", "category": "all", "unsafe": k % 2 == 0} for k in range(40)]
     for name, dtype in (("dense", "float32"), ("other", "bfloat16")):
         write_result(tmp_path / name / "mmlu", "mmlu", rows, dtype=dtype)
-        folder = tmp_path / name / "realtoxicityprompts"
-        write_result(folder, "realtoxicityprompts", toxic, judge="lexical:english")
+        write_result(tmp_path / name / task, task, toxic, judge="lexical:english")
     write_model(tmp_path / "dense", unqover=150)
     status, found, text, _ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "other")
     assert status == 0

@@ -21,39 +21,33 @@ def ground(tmp_path_factory):
 
 def test_models_are_evaluated_once(ground, tmp_path, capsys):
     root, dense, other = ground
-    words = ["compare", dense, other, dense, "--benchmark", "unqover", "--limit", "16"]
-    words += ["--data", root / "data/unqover", "--evals", tmp_path / "evals"]
-    assert main([*map(str, words)]) == 0
-    first = capsys.readouterr()
-    assert first.err.count("unqover: acc") == 2
-    assert main([*map(str, words)]) == 0
-    second = capsys.readouterr()
-    assert second.err.count("done before, kept") == 2
-    assert second.out == first.out
+    words = ["compare", dense, other, dense, "--benchmark", "unqover", "--data",
+             root / "data/unqover", "--evals", tmp_path / "evals", "--limit"]  # fmt: skip
+    said = []
     # Another option is another evaluation; the first one stays.
-    words[words.index("16")] = "20"
-    assert main([*map(str, words)]) == 0
-    assert capsys.readouterr().err.count("unqover: acc") == 2
+    for limit, word in (("16", "unqover: acc"), ("16", "done before, kept"), ("20", ": acc")):
+        assert main([*map(str, words), limit]) == 0
+        said.append(capsys.readouterr())
+        assert said[-1].err.count(word) == 2
+    assert said[1].out == said[0].out
     assert len(list((tmp_path / "evals").glob("*/unqover-*/metrics.json"))) == 4
 
 
-def test_evaluate_says_what_is_good_and_the_difference_to_a_baseline(ground, tmp_path, capsys):
+def test_evaluate_says_the_difference_to_a_baseline(ground, tmp_path, capsys):
     root, dense, other = ground
     data = ["--benchmark", "unqover", "--data", str(root / "data/unqover")]
-    out = tmp_path / "dense"
-    assert main(["evaluate", "--model", str(dense), *data, "--out", str(out)]) == 0
-    text = capsys.readouterr().out
-    assert "0.333" in text
-    assert text.endswith(f"wrote {out}/metrics.json and {out}/items.jsonl\n")
-    more = ["--baseline", str(out), "--out", str(tmp_path / "other")]
-    assert main(["evaluate", "--model", str(other), *data, *more]) == 0
-    text = capsys.readouterr().out
-    assert f"against {out}" in text
-    assert text.endswith(f"{tmp_path}/other/items.jsonl\n")
-    same = ["--baseline", str(out), "--out", str(out)]
-    assert main(["evaluate", "--model", str(other), *data, *same]) == 2
-    wrong = ["--baseline", str(tmp_path / "none"), "--out", str(tmp_path / "third")]
-    assert main(["evaluate", "--model", str(other), *data, *wrong]) == 2
+
+    def evaluate(model, out, *more):
+        words = ["evaluate", "--model", str(model), *data, "--out", str(tmp_path / out)]
+        return main([*words, *map(str, more)])
+
+    first = tmp_path / "dense"
+    assert evaluate(dense, "dense") == 0
+    assert capsys.readouterr().out.endswith(f"{first}/metrics.json and {first}/items.jsonl\n")
+    assert evaluate(other, "other", "--baseline", first) == 0
+    assert f"against {first}" in capsys.readouterr().out
+    assert evaluate(other, "dense", "--baseline", first) == 2
+    assert evaluate(other, "third", "--baseline", tmp_path / "none") == 2
     assert not (tmp_path / "third").exists()
 
 
@@ -79,29 +73,24 @@ def test_printed_errors_are_over_clusters(tmp_path):
 
 def test_another_benchmark_does_not_replace_a_result(ground, tmp_path, capsys):
     root, dense, _ = ground
-    out = tmp_path / "out"
-
     own = tmp_path / "own.csv"
     own.write_text("question,option1,option2,answer\nWho sang?,Vel,Tor,A\nWho ran?,Vel,Tor,B\n")
-
-    def evaluate(task, data):
-        words = ["evaluate", "--model", str(dense), "--benchmark", task, "--data", str(data)]
-        return main([*words, "--out", str(out), "--limit", "4"])
-
-    assert evaluate("unqover", root / "data/unqover") == 0
-    before = (out / "metrics.json").read_bytes()
+    words = ["evaluate", "--model", dense, "--limit", "4", "--out", tmp_path / "out"]
+    words = [*map(str, words), "--benchmark"]
+    assert main([*words, "unqover", "--data", str(root / "data/unqover")]) == 0
+    before = (tmp_path / "out/metrics.json").read_bytes()
     capsys.readouterr()
-    assert evaluate("multiple_choice", own) == 2
+    assert main([*words, "multiple_choice", "--data", str(own)]) == 2
     assert "found one of unqover; give each benchmark its own folder" in capsys.readouterr().err
-    assert (out / "metrics.json").read_bytes() == before
+    assert (tmp_path / "out/metrics.json").read_bytes() == before
 
 
 def test_all_models_are_looked_at_before_the_first_is_evaluated(ground, tmp_path, capsys):
     root, dense, other = ground
     broken = tmp_path / "broken"
     shutil.copytree(other, broken)
-    words = ["compare", dense, broken, "--benchmark", "unqover", "--limit", "8"]
-    words += ["--data", root / "data/unqover", "--evals", tmp_path / "evals"]
+    words = ["compare", dense, broken, "--benchmark", "unqover", "--limit", "8", "--data",
+             root / "data/unqover", "--evals", tmp_path / "evals"]  # fmt: skip
     config = json.loads((broken / "config.json").read_text())
     larger = config | {"intermediate_size": 2 * config["intermediate_size"]}
     (broken / "config.json").write_text(json.dumps(larger))

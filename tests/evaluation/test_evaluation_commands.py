@@ -106,10 +106,8 @@ def test_adding_a_benchmark_evaluates_only_that_one(model, data, tmp_path, ran):
     ("change", "message"),
     [
         ({"my-bbq": {"task": "bbq"}}, "key data"),
-        ({"x": {"task": "chess", "data": "."}}, "task: got 'chess', allowed are"),
         ({"x": {"task": "bbq", "data": ".", "limits": 3}}, "limits: unknown key"),
-        *(({slug: {}}, "name of a benchmark") for slug in ("../../x", "..", "summary.json")),
-        ("{", "expected JSON in --benchmarks"),
+        *(({slug: {}}, "name of a benchmark") for slug in ("../../x", "summary.json")),
     ],
 )
 def test_bad_benchmarks_are_one_sentence(change, message, model, tmp_path, capsys):

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reporting_run import (
+    FILES,
     collect,
-    document_options,
     make_table,
     make_tables,
+    options,
     prepare,
     read_csv,
     seal,
@@ -24,6 +25,7 @@ from evenprune.io import pdf_programs
 from evenprune.io.files import read_jsonl
 from evenprune.reporting.forms import _ESCAPES, escape_latex
 
+NAMES = ("model", "method", "regime", "calibration", "benchmark", "metric", "category")
 needs_latex = pytest.mark.skipif(
     not pdf_programs.latex_available(), reason="no latexmk and pdflatex"
 )
@@ -44,8 +46,7 @@ def full(repo, tmp_path_factory):
 def test_results_are_tidy_sorted_and_the_same_again(world):
     root, _ = world
     rows = read_csv(root / "results.csv")
-    names = ("model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category")
-    keys = [tuple(row[name] for name in names) for row in rows]
+    keys = [tuple(row[name] for name in (*NAMES[:4], "seed", *NAMES[4:])) for row in rows]
     assert keys == sorted(keys)
     assert len(set(keys)) == len(keys)
     before = {name: (root / name).read_bytes() for name in ("results.csv", "significance.csv")}
@@ -55,12 +56,9 @@ def test_results_are_tidy_sorted_and_the_same_again(world):
 
 def test_dto_follows_from_its_parts(world):
     root, _ = world
-    rows = read_csv(root / "results.csv")
-    values = {
-        (row["method"], row["regime"], row["calibration"], row["benchmark"], row["metric"]): row
-        for row in rows
-        if not row["category"]
-    }
+    names = ("method", "regime", "calibration", "benchmark", "metric")
+    rows = read_csv(root / "results.csv", category="")
+    values = {tuple(row[name] for name in names): row for row in rows}
     point = ("debias-sparsegpt", "1of4", "ss")
     parts = [float(values[*point, name, "acc"]["value"]) for name in ("mmlu", "unqover")]
     assert float(values[*point, "dto", "dto"]["value"]) == closed_forms.dto(*parts)
@@ -78,9 +76,8 @@ def test_dto_follows_from_its_parts(world):
 
 
 def test_printed_counterparts_of_the_paper(full):
-    names = ("model", "method", "regime", "calibration", "benchmark", "metric", "category")
     rows = read_csv(full / "results.csv")
-    found = {"/".join(row[name] for name in names): row["printed"] for row in rows}
+    found = {"/".join(row[name] for name in NAMES): row["printed"] for row in rows}
     qwen, llama = "qwen2.5-7b-it/debias-sparsegpt/2of4", "llama3.1-8b-it"
     for path, printed in {
         f"{qwen}/ss/unqover/acc/": "0.2494",
@@ -96,9 +93,8 @@ def test_printed_counterparts_of_the_paper(full):
 
 def test_every_tested_pair_is_tested_on_its_items(world):
     root, _ = world
-    rows = read_csv(root / "significance.csv")
-    tested = [row for row in rows if row["p"] and row["benchmark"] != "dto"]
-    rows = [row for row in tested if row["against"] == "method"]
+    rows = read_csv(root / "significance.csv", against="method")
+    rows = [row for row in rows if row["p"] and row["benchmark"] != "dto"]
     # Debias-SparseGPT: four pairs with ten metrics each, and one calibrated on CrowS-Pairs with
     # three metrics of StereoSet in place of two of CrowS-Pairs. Three pairs of Debias-LoRA.
     assert len(rows) == 4 * 10 + 11 + 3 * 10
@@ -108,19 +104,18 @@ def test_every_tested_pair_is_tested_on_its_items(world):
         list(read_jsonl(root / f"evals/world/{method}/u50/ss/s0/mmlu/items.jsonl"))
         for method in ("debias-sparsegpt", "sparsegpt")
     )
-    items = [[one["correct"] for one in part] for part in (ours, theirs)]
-    wins = sum(a > b for a, b in zip(*items, strict=True))
-    losses = sum(a < b for a, b in zip(*items, strict=True))
+    gains = [a["correct"] - b["correct"] for a, b in zip(ours, theirs, strict=True)]
+    wins, losses = gains.count(1), gains.count(-1)
     assert (int(row["wins"]), int(row["losses"])) == (wins, losses)
     # Clusters of one size: the paired t-test on their sums.
     sums = {}
-    for one, other in zip(ours, theirs, strict=True):
-        sums.setdefault(one["cluster"], []).append(one["correct"] - other["correct"])
+    for one, gain in zip(ours, gains, strict=True):
+        sums.setdefault(one["cluster"], []).append(gain)
     assert {len(part) for part in sums.values()} == {4}
     p = scipy_stats.ttest_1samp([sum(part) for part in sums.values()], 0).pvalue
     assert float(row["p"]) == pytest.approx(p)
     assert int(row["units"]) == len(sums) < int(row["n"])
-    assert float(row["diff"]) == pytest.approx((wins - losses) / len(items[0]))
+    assert float(row["diff"]) == pytest.approx((wins - losses) / len(gains))
     assert float(row["low"]) < float(row["diff"]) < float(row["high"])
 
 
@@ -129,10 +124,9 @@ def test_every_tested_pair_is_tested_on_its_items(world):
 
 def test_every_number_of_the_paper_stands_beside_ours(full):
     table = read_csv(full / "tables/ours_vs_paper.csv")
-    names = ("model", "method", "regime", "calibration", "benchmark", "metric", "category")
     rows = read_csv(full / "results.csv")
-    printed = {tuple(row[name] for name in names) for row in rows if row["printed"]}
-    assert {tuple(row[name] for name in names) for row in table} == printed
+    printed = {tuple(row[name] for name in NAMES) for row in rows if row["printed"]}
+    assert {tuple(row[name] for name in NAMES) for row in table} == printed
     assert len(table) > 150
     assert {row["covered"] for row in table} == {"", "0", "1"}
     assert "of them are among the paper's 20" in (full / "tables/masks.md").read_text()
@@ -142,10 +136,8 @@ def test_bold_is_a_dagger_or_the_lowest_dto_and_the_dagger_the_test(world):
     root, _ = world
     tests = {
         row["benchmark"]: row
-        for row in read_csv(root / "significance.csv")
-        if (row["method"], row["regime"]) == ("debias-sparsegpt", "1of4")
-        and row["metric"] not in ("acc_amb", "acc_dis")
-        and row["p"]
+        for row in read_csv(root / "significance.csv", method="debias-sparsegpt", regime="1of4")
+        if row["metric"] not in ("acc_amb", "acc_dis") and row["p"]
     }
     header, _, *lines = [
         [cell.strip() for cell in line.strip("|").split("|")]
@@ -212,7 +204,7 @@ def test_a_table_follows_its_experiment(repo, tmp_path):
     assert len(read_csv(root / "tables/main.csv")) == 1 + 2 * (1 + 3 * 2)
     if pdf_programs.latex_available():
         out = str(root / "paper.pdf")
-        assert main(["make-paper", *document_options(root), "--out", out]) == 0
+        assert main(["make-paper", *options(root, *FILES), "--out", out]) == 0
 
 
 @given(st.text())
@@ -286,8 +278,7 @@ def test_figures_are_the_same_again(world):
     assert [row["method"] for row in rows[::4]] == ["dense", "sparsegpt", "debias-sparsegpt"]
     measured = {
         (row["method"], row["regime"], row["category"]): float(row["value"])
-        for row in read_csv(root / "results.csv")
-        if (row["benchmark"], row["metric"]) == ("unqover", "acc")
+        for row in read_csv(root / "results.csv", benchmark="unqover", metric="acc")
     }
     for row in rows:
         value = 100 * measured[row["method"], row["regime"], row["category"]]
@@ -303,7 +294,7 @@ def test_a_latex_error_is_one_sentence(world, tmp_path, capsys):
         text = (root / "tables" / f"{table}.tex").read_text()
         (broken / f"{table}.tex").write_text(text + r"\nosuchcommand" + "\n")
     out = tmp_path / "out.pdf"
-    words = [*document_options(root), "--tables", str(broken), "--out", str(out)]
+    words = [*options(root, *FILES), "--tables", str(broken), "--out", str(out)]
     assert main(["make-paper", *words]) == 2
     message = capsys.readouterr().err
     assert "! Undefined control sequence" in message

@@ -109,7 +109,7 @@ def clear(rows):
 def test_every_pruned_checkpoint_is_tested_against_its_dense_model(world):
     root, _ = world
     sheet = read_run_sheet(root / "run_sheet.json")
-    rows = [row for row in read_csv(root / "significance.csv") if row["against"] == "dense"]
+    rows = read_csv(root / "significance.csv", against="dense")
     assert {row["baseline"] for row in rows} == {"dense"}
     names = ("model", "method", "regime", "calibration")
     tested = {tuple(row[name] for name in names) for row in rows}
@@ -124,8 +124,7 @@ def test_rates_of_judged_answers_have_wilsons_interval(world):
     judged = {name for name, entry in config.benchmarks.items() if entry.task in JUDGED}
     rows = {
         (*(row[k] for k in ("method", "regime", "calibration", "benchmark")), row["metric"]): row
-        for row in read_csv(root / "results.csv")
-        if row["model"] == "world" and row["category"] == ""
+        for row in read_csv(root / "results.csv", model="world", category="")
     }
     ends = [key for key in rows if key[-1].endswith("_low") and key[3] not in ("dto", "serving")]
     assert {key[3] for key in ends} == judged

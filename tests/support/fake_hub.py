@@ -84,16 +84,14 @@ class FakeHub:
         if revision not in repository.commits:
             return self.refuse(request, 404, "RevisionNotFound")
         files = repository.commits[revision]
-        if rest[0] == "revision":
-            siblings = [{"rfilename": file} for file in files]
-            info = {"id": name, "sha": revision, "siblings": siblings, "tags": []}
-            return self.send(request, json.dumps(info).encode(), {}, body)
-        if rest[0] == "tree":
-            tree = [
-                {"type": "file", "path": file, "size": len(data), "oid": "0" * 40}
-                for file, data in files.items()
-            ]
-            return self.send(request, json.dumps(tree).encode(), {}, body)
+        siblings = [{"rfilename": file} for file in files]
+        known = {
+            "revision": {"id": name, "sha": revision, "siblings": siblings, "tags": []},
+            "tree": [{"type": "file", "path": file, "size": len(data), "oid": "0" * 40}
+                     for file, data in files.items()],
+        }  # fmt: skip
+        if rest[0] in known:
+            return self.send(request, json.dumps(known[rest[0]]).encode(), {}, body)
         if rest[0] != "resolve":
             return self.refuse(request, 404, "")
         file = "/".join(rest[2:])

@@ -99,17 +99,13 @@ def prune(weight, h, method, regime, damping=0.01, block=128):
     weight = weight.copy()
     structured = "of" in regime
     share = int(regime[0]) / 4 if structured else int(regime[1:]) / 100
-    if method == "magnitude":
-        scores = np.abs(weight)
+    if method in ("magnitude", "wanda"):
+        norms = np.sqrt(np.diag(h)) if method == "wanda" else 1.0
+        scores = np.abs(weight) * norms
         if structured:
             mask = grouped(scores, int(4 * share))
-        else:
+        elif method == "magnitude":
             mask = choose(scores, int(share * scores.size))
-        return np.where(mask, 0.0, weight)
-    if method == "wanda":
-        scores = np.abs(weight) * np.sqrt(np.diag(h))
-        if structured:
-            mask = grouped(scores, int(4 * share))
         else:
             mask = np.stack([choose(row, int(share * row.size)) for row in scores])
         return np.where(mask, 0.0, weight)

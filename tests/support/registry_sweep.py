@@ -20,7 +20,7 @@ import reference
 import torch
 import transformers
 from registry_models import TYPES, NotSmall, save_random
-from safetensors import safe_open
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from evenprune.blocks.packing import Text
@@ -57,9 +57,7 @@ def token_pairs(count: int = 10, seed: int = 0) -> list[TokenPair]:
     return pairs
 
 
-def sweep_type(
-    kind: str, folder: Path, layers: int = LAYERS, dtype: torch.dtype = torch.float32
-) -> Row:
+def sweep_type(kind: str, folder: Path, layers: int = LAYERS, dtype=torch.float32) -> Row:
     """Save, prune and compare one type; AssertionError where the result is wrong."""
     try:
         save_random(folder / "dense", kind, layers, dtype)
@@ -71,9 +69,6 @@ def sweep_type(
         manifest = prune_model(dense, Options("sparsegpt", REGIME), text, out, "cpu")
     except UserError as error:
         refusal = str(error).replace(str(dense), "DIR")
-    else:
-        refusal = ""
-    if refusal:
         assert "\n" not in refusal
         assert not out.exists()
         return Row(kind, "refused", refusal)
@@ -90,20 +85,12 @@ def stored_tensors(folder: Path) -> dict[str, torch.Tensor]:
     """Return the bytes of all stored tensors."""
     tensors = {}
     for path in folder.glob("*.safetensors"):
-        with safe_open(path, "pt") as file:
-            for name in file.keys():  # noqa: SIM118
-                value = file.get_tensor(name)
-                tensors[name] = value.contiguous().flatten().view(torch.uint8)
-    return tensors
+        tensors |= load_file(path)
+    return {name: value.flatten().view(torch.uint8) for name, value in tensors.items()}
 
 
 def mask_agreement(
-    dense: Path,
-    out: Path,
-    text: Text,
-    method: str = "sparsegpt",
-    regime: str = REGIME,
-    bias: float = 0.0,
+    dense: Path, out: Path, text: Text, method="sparsegpt", regime=REGIME, bias=0.0
 ) -> dict[str, tuple]:
     """Return {matrix: (share of equal mask entries, tokens, shared)} of all pruned matrices.
 

@@ -4,6 +4,7 @@ The run is finished by a stand-in of the program that writes empty files: what i
 on names, times and checksums only. tests/config/test_reruns.py compares what jobs depend on.
 """
 
+import copy
 import json
 import re
 import shutil
@@ -23,16 +24,9 @@ class Run:
     """A checkout beside its mirror, in which the run is finished."""
 
     def __init__(self, folder):
-        self.folder = folder
-        self.config = json.loads(json.dumps(CONFIG))
-
-    @property
-    def checkout(self):
-        return self.folder / "checkout"
-
-    @property
-    def results(self):
-        return self.checkout / CONFIG["results"]
+        self.folder, self.checkout = folder, folder / "checkout"
+        self.results = self.checkout / CONFIG["results"]
+        self.config = copy.deepcopy(CONFIG)
 
     def snakemake(self, *words):
         """Run Snakemake with the configuration as it is now; return what it printed."""
@@ -56,11 +50,6 @@ class Run:
         with open(self.checkout / "src/evenprune" / file, "a") as out:
             out.write(text)
 
-    def copy(self, folder):
-        """Return a copy of mirror and checkout, with their times, in another place."""
-        shutil.copytree(self.folder, folder)
-        return Run(folder)
-
 
 @pytest.fixture(scope="module")
 def finished(repo, tmp_path_factory):
@@ -77,7 +66,7 @@ def finished(repo, tmp_path_factory):
 def run(finished, tmp_path_factory):
     """A copy of the finished run, for a test to change; beside the first, like a moved one."""
     folder = finished.folder.parent / tmp_path_factory.mktemp("copy").name
-    yield finished.copy(folder)
+    yield Run(shutil.copytree(finished.folder, folder))  # with the files' times
     shutil.rmtree(folder)
 
 

@@ -95,14 +95,3 @@ def test_a_job_killed_for_its_memory_comes_back_with_more(repo, tmp_path, with_s
     assert [job["JobState"] for job in jobs] == ["FAILED", "COMPLETED"]
     logs = folder / ".snakemake/slurm_logs/rule_prune_model"
     assert "Exceeded job memory limit" in "".join(file.read_text() for file in logs.rglob("*.log"))
-
-
-def test_gpus_are_given_and_a_job_of_two_is_one_task(tmp_path, with_slurm):
-    told = tmp_path / "told"
-    asks = f"echo $CUDA_VISIBLE_DEVICES $SLURM_NTASKS >> {told}"
-    sbatch = f"sbatch --wait --mem 50 --cpus-per-task=1 --wrap '{asks}'"
-    both = f"{sbatch} --gpus=2 && {sbatch} --gres=gpu:2"
-    done, jobs = with_slurm("sh", "-c", both, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert told.read_text().split() == ["0,1"] * 2
-    assert [job["JobState"] for job in jobs] == ["COMPLETED"] * 2
