@@ -4,7 +4,6 @@ import json
 import math
 import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -288,11 +287,6 @@ def test_p_is_corrected_over_the_rows_of_one_pruned_model(tmp_path, capsys):
 # Numbers
 
 
-def records(task, rows):
-    result = {"task": task, "headline": FACTS[task].headline, "metrics": metrics_of(task, rows)}
-    return differences.Records(Path("folder"), result, rows)
-
-
 def own_questions(wrong):
     """Forty questions of whose first ``wrong`` the stereotype, option 1, is picked."""
     return [
@@ -414,12 +408,14 @@ def test_notes_tell_what_is_not_compared_and_what_differs_without_harm(tmp_path,
     assert "measures no safety" in text
 
 
-def test_perplexities_beyond_reason_stay_numbers():
-    rows = [losses(0.02), [dict(row, nll=row["nll"] * 300) for row in losses(0.02)]]
-    found = differences.differences("p", *(records("perplexity", one) for one in rows))
-    (row,) = differences.judged(found)
-    assert math.isfinite(row.low)
-    assert (row.verdict, row.ratio) == ("worse", True)
+def test_perplexities_beyond_reason_stay_numbers(tmp_path, capsys):
+    sides = [
+        write_model(tmp_path / name, perplexity=nats) for name, nats in (("a", 0.02), ("b", 6))
+    ]
+    _, rows, _, _ = compared(capsys, tmp_path, *sides)
+    row = rows["perplexity ppl"]
+    assert math.isfinite(row["low"])
+    assert row["verdict"] == "worse"
 
 
 def edit(folder, **changes):

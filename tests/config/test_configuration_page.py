@@ -1,20 +1,11 @@
-import importlib.util
-from pathlib import Path
+"""The page and the schema of the configuration are what its models say."""
 
 import jsonschema
 import pytest
+from configuration import described, schema, sections
 
 from evenprune.config.flags import meanings
 from evenprune.io.yamlfile import read_yaml
-
-SPEC = importlib.util.spec_from_file_location(
-    "configuration", Path(__file__).parents[2] / "docs/configuration.py"
-)
-configuration = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(configuration)
-described, schema, sections = (
-    configuration.described, configuration.schema, configuration.sections
-)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["README.md", "schema.json"])

@@ -2,9 +2,10 @@
 
 import json
 import re
+from unittest import mock
 
 import pytest
-from evaluation_fixtures import command, contents, interrupt_journal
+from evaluation_fixtures import command
 from safety_models import save_guard
 
 from evenprune import cli
@@ -31,14 +32,25 @@ def words(task, model, data, out, *more):
 
 def computed(command, stop=None):
     """Run a command, killed behind its batch ``stop``; return (stage, number) of what it kept."""
-    with pytest.MonkeyPatch.context() as patch:
-        stages = interrupt_journal(patch, stop)
+    put, stages = Journal.put, []
+
+    def note(journal, stage, number, values):
+        put(journal, stage, number, values)
+        stages.append((stage, number))
+        if len(stages) == stop:
+            raise KeyboardInterrupt
+
+    with mock.patch.object(Journal, "put", note):
         if stop is None:
             assert cli.main(command) == 0
         else:
             with pytest.raises(KeyboardInterrupt):
                 cli.main(command)
     return stages
+
+
+def contents(folder):
+    return [(folder / name).read_bytes() for name in ("metrics.json", "items.jsonl")]
 
 
 @pytest.mark.parametrize("task", TASKS)

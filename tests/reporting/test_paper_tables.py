@@ -8,7 +8,6 @@ import json
 
 import pytest
 from printed_run import PAPER_TABLES, printed_run
-from reporting_run import small_config
 
 from evenprune.reporting.make_tables import build_table
 
@@ -55,11 +54,6 @@ def paper(shared):
     if not path.is_file():
         pytest.skip(f"no second copy of the paper's numbers at {path}")
     return json.loads(path.read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="module")
-def config(repo, tmp_path_factory):
-    return small_config(repo, tmp_path_factory.mktemp("paper"), "paper.yaml")
 
 
 def render(config, slug):

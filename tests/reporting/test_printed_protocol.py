@@ -16,11 +16,6 @@ from evenprune.reporting.tables import Cell, Column, Row, Table
 LLAMA = Checkpoint("llama3.1-8b-it", "dense", "dense", "none", 0)
 
 
-@pytest.fixture(scope="module")
-def config(repo, tmp_path_factory):
-    return small_config(repo, tmp_path_factory.mktemp("paper"), "paper.yaml")
-
-
 def printed_value(config, point, benchmark, metric):
     return printed.printed_value(RunSheet(config, {}, {}), point, benchmark, metric)
 

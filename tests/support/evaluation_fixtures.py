@@ -13,7 +13,6 @@ from reporting_run import write_jsonl
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from evenprune.language_models.journal import Journal
 from evenprune.language_models.language_model import LanguageModel, context_length, logit_transform
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,:?'()\n-"
@@ -234,28 +233,6 @@ def unexplained(task: str, items: list[dict]) -> set[str]:
 def result_of(folder: Path) -> dict:
     """What an evaluation's metrics.json says."""
     return json.loads((folder / "metrics.json").read_text())
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """The two files of an evaluation as they are."""
-    return {name: (folder / name).read_bytes() for name in ("metrics.json", "items.jsonl")}
-
-
-def interrupt_journal(monkeypatch, after=None):
-    """Stop the run as Ctrl-C does, right after its batch number ``after`` is kept, if any.
-
-    Returns the list that every kept batch's (stage, number) is added to, also in later runs.
-    """
-    real, stages = Journal.put, []
-
-    def put(journal, stage, number, values):
-        real(journal, stage, number, values)
-        stages.append((stage, number))
-        if len(stages) == after:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Journal, "put", put)
-    return stages
 
 
 # Fixtures of the folders whose conftest.py names them

@@ -126,14 +126,6 @@ def test_checkpoints_are_gone_and_the_next_run_makes_the_report_alone(finished):
     assert "Adding efficiency.html" in done.stdout
 
 
-def test_ones_own_files_are_recorded(finished):
-    results = finished / "results/mine"
-    manifest = json.loads((results / "calibration/mine/own/s0/manifest.json").read_text())
-    assert (manifest["pairs"]["kept"], manifest["texts"]["kept"]) == (10, 2)
-    record = json.loads((results / "sources/data/own.pairs.json").read_text())
-    assert (record["origin"], record["folder"], record["file"]) == ("own", "my", "pairs.csv")
-
-
 def test_new_questions_evaluate_again_and_prune_again_what_is_gone(finished):
     """By names and checksums, so that it is planned; that pruning repeats itself, others test."""
     config = yaml.safe_load((finished / "my.yaml").read_text())
