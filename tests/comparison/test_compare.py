@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+from both import refused
 from reporting_run import small_config, write_jsonl
 from statsmodels.stats.multitest import multipletests
 
@@ -384,11 +385,7 @@ def test_bad_input_is_one_sentence(words, message, tmp_path, capsys, monkeypatch
     write_model(tmp_path / "other-task", unqover=3)
     edit(tmp_path / "edited", metrics={"acc": {"value": 0.7}})
     model_folder(tmp_path / "model")
-    assert main(["compare", *words, "--evals", "evals"]) == 2
-    said = capsys.readouterr()
-    assert message in said.err
-    assert said.err.count("\n") == 1
-    assert said.out == ""
+    refused(capsys, ["compare", *words, "--evals", "evals"], message)
     assert not (tmp_path / "evals").exists()
 
 
@@ -459,16 +456,12 @@ def test_swapped_roles_are_refused(tmp_path, capsys):
     edit(pruned, files_sha256="b", base_sha256="a")
     assert main(["compare", str(dense), str(pruned)]) == 0
     assert main(["compare", str(pruned), str(pruned)]) == 0
-    capsys.readouterr()
-    assert main(["compare", str(pruned), str(dense)]) == 2
-    said = capsys.readouterr()
-    assert "exchange the two" in said.err
-    assert said.out == ""
+    refused(capsys, ["compare", pruned, dense], "exchange the two")
 
 
 def test_nothing_of_a_results_folder_is_run(tmp_path, capsys):
     """A model next to someone's evaluation asks for the benchmarks; the folder names none."""
     theirs = write_model(tmp_path / "theirs/evals/world/dense/dense/none/s0", mmlu=160)
     (tmp_path / "theirs/run_sheet.json").write_text('{"config": "!function os.system"}')
-    assert main(["compare", str(theirs), str(model_folder(tmp_path / "model"))]) == 2
-    assert "nothing says what" in capsys.readouterr().err
+    model = model_folder(tmp_path / "model")
+    refused(capsys, ["compare", theirs, model], "nothing says what")

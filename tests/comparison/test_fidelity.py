@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from both import refused
 from evaluation_fixtures import save_model, unqover_rows, write_jsonl
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
@@ -122,15 +123,14 @@ def test_errors_are_over_documents():
 
 
 def compare(root, *sides, more=()):
-    words = ["compare", *map(str, sides), "--benchmark", "unqover", "--limit", "16"]
-    words += ["--data", str(root / "data"), "--fidelity", str(root / "text"), *map(str, more)]
-    return main(words)
+    words = ["compare", *sides, "--benchmark", "unqover", "--limit", "16", "--data"]
+    return [*map(str, [*words, root / "data", "--fidelity", root / "text", *more])]
 
 
 def test_a_comparison_says_it(ground, tmp_path, capsys):
     root, dense, other = ground
     more = ["--evals", tmp_path / "evals", "--out", tmp_path / "out"]
-    assert compare(root, dense, dense, other, more=more) == 0
+    assert main(compare(root, dense, dense, other, more=more)) == 0
     said = capsys.readouterr()
     assert "KL(dense ‖ model) 0 (0 to 0)" in said.out
     blocks = json.loads((tmp_path / "out/comparison.json").read_text())["blocks"]
@@ -142,13 +142,13 @@ def test_a_comparison_says_it(ground, tmp_path, capsys):
     # Nothing of the dense model's states stays.
     assert all(len(one.name) == 16 for one in (tmp_path / "evals").iterdir())
     # What was found does: nothing is measured again.
-    assert compare(root, dense, dense, other, more=more) == 0
+    assert main(compare(root, dense, dense, other, more=more)) == 0
     again = capsys.readouterr()
     assert again.out == said.out
     assert said.err.count("fidelity of") == 2
     assert "fidelity of" not in again.err
     more[-1] = tmp_path / "third"
-    assert compare(root, other, dense, more=more) == 0
+    assert main(compare(root, other, dense, more=more)) == 0
     assert "fidelity of" in capsys.readouterr().err  # another base
 
 
@@ -160,12 +160,11 @@ def test_what_fidelity_cannot_be_of(ground, tmp_path, capsys):
     vocabulary = tokenizer["model"]["vocab"]
     vocabulary["V"], vocabulary["T"] = vocabulary["T"], vocabulary["V"]
     (tmp_path / "odd/tokenizer.json").write_text(json.dumps(tokenizer))
-    assert compare(root, dense, tmp_path / "odd", more=more) == 2
-    assert "split text into the same tokens" in capsys.readouterr().err
+    odd = compare(root, dense, tmp_path / "odd", more=more)
+    refused(capsys, odd, "split text into the same tokens")
     assert not (tmp_path / "evals").exists()  # before anything is evaluated
     evaluated = tmp_path / "evaluated"
     words = ["evaluate", "--model", dense, "--benchmark", "unqover", "--limit", "16", "--data",
              root / "data", "--out", evaluated]  # fmt: skip
     assert main([*map(str, words)]) == 0
-    assert compare(root, evaluated, other, more=more) == 2
-    assert "--fidelity needs models" in capsys.readouterr().err
+    refused(capsys, compare(root, evaluated, other, more=more), "--fidelity needs models")

@@ -62,7 +62,6 @@ def test_a_run_ends_with_its_page_and_the_verdicts_on_each_model(run, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines[4:])) <= 120
     assert "report/paper.html" in lines[0]
-    assert "no LaTeX here" in lines[1]
     said = " ".join(" ".join(lines[4:]).split())
     ability, bias = answer.summary(found)
     assert said.startswith(f"verdict {ability} {bias} ")

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from both import refused
 from reporting_run import make_table, prepare, read_csv, seal, write_json, write_sealed
 
 from evenprune.cli import main
@@ -123,16 +124,12 @@ def test_a_ratio_of_several_seeds_is_the_geometric_mean_that_the_table_shows(rep
     ],
 )
 def test_a_wrong_cell_is_one_sentence_with_the_nearest(run, capsys, table, cell, words):
-    assert main(["explain", table, "--cell", cell, "--results", str(run)]) == 2
-    error = capsys.readouterr().err
-    assert words in error
-    assert error.count("\n") == 1
+    refused(capsys, ["explain", table, "--cell", cell, "--results", run], words)
 
 
 def test_outside_of_a_run_one_sentence_says_so(tmp_path, capsys):
-    words = ("--cell", "m/dense/mmlu", "--results", str(tmp_path))
-    assert main(["explain", "main", *words]) == 2
-    assert "found no run here; name its folder with --results" in capsys.readouterr().err
+    words = ["explain", "main", "--cell", "m/dense/mmlu", "--results", tmp_path]
+    refused(capsys, words, "found no run here; name its folder with --results")
 
 
 def test_a_number_that_differs_somewhere_is_an_error(repo, tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from evenprune.stats import inference, verdicts
+from evenprune.stats import verdicts
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
 from evenprune.stats.verdicts import judged, paired_test
@@ -143,15 +143,6 @@ def test_an_interval_excludes_zero_exactly_where_a_change_is_shown(leans, seed):
         excluded = not one.interval.low <= 0 <= one.interval.high
         assert excluded == (one.word in (verdicts.BETTER, verdicts.WORSE))
         assert excluded == (one.p_holm < 0.05)
-
-
-@given(st.lists(st.floats(1e-6, 1), min_size=1, max_size=9))
-def test_the_levels_are_those_of_holms_steps(p_values):
-    given_ = dict(enumerate(p_values))
-    levels, adjusted = inference.holm_levels(given_, 0.05), inference.holm(given_)
-    for key, p in given_.items():
-        assert (p < levels[key]) == (adjusted[key] < 0.05)
-        assert 0.05 / len(p_values) <= levels[key] <= 0.05
 
 
 # Perplexity

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from both import refused
 from evaluation_fixtures import (
     LETTERS,
     char_tokenizer,
@@ -108,8 +109,7 @@ def test_code_in_a_task_runs_only_where_it_is_allowed(model, tmp_path, capsys):
     tasks = write_lm_eval_task(tmp_path / "tasks", "own_sums", SUMS, doc_to_text=attack)
     command = ["evaluate", "--model", model, "--device", "cpu", "--benchmark", "lm_eval"]
     command += ["--data", str(tasks), "--name", "own_sums", "--out", str(tmp_path / "out")]
-    assert main(command) == 2
-    assert "can run code" in capsys.readouterr().err
+    refused(capsys, command, "can run code")
     assert not mark.exists()
     # Positive control: this task would have run it.
     main([*command, "--trust-tasks"])
