@@ -16,8 +16,9 @@ def load(repo, given):
 
 
 def test_shipped_configurations_are_valid(repo):
-    files = {*(repo / "config").glob("*.yaml")} - {repo / "config/catalogue.yaml"}
-    assert len(files) == 9
+    parts = ("catalogue", "smollm2-hub")  # stand beside another one
+    files = [file for file in (repo / "config").glob("*.yaml") if file.stem not in parts]
+    assert len(files) == 8
     for file in files:
         load(repo, read_yaml(file))
 

@@ -3,7 +3,6 @@
 import json
 from typing import Literal, get_args, get_origin
 
-import pytest
 import yaml
 
 from evenprune.config import grids, job_options
@@ -41,11 +40,6 @@ DEBIAS = Checkpoint("m", "debias-sparsegpt", "2of4", "uc", 0)
 
 def configured(**changes):
     return validate_config(merge(RAW, changes))
-
-
-@pytest.fixture
-def paths():
-    return Paths(configured())
 
 
 def another(field):
@@ -97,13 +91,13 @@ def test_facts_are_those_of_the_code_that_prunes():
             assert used - {"method", "regime", "seed", "packing", "bos"} == set(method.options)
 
 
-def test_a_benchmark_is_told_only_the_options_that_it_uses(paths):
-    found = job_options.benchmark_options(paths.config, DEBIAS)
+def test_a_benchmark_is_told_only_the_options_that_it_uses():
+    found = job_options.benchmark_options(configured(), DEBIAS)
     assert set(found) == {"mmlu", "harm"}
     assert found["mmlu"]["seed"] == 3
     assert "seed" not in found["harm"]  # all items: no sample
     assert found["mmlu"]["dtype"] == "bfloat16"
-    assert set(job_options.benchmark_options(paths.config, MAGNITUDE)) == {"mmlu"}
+    assert set(job_options.benchmark_options(configured(), MAGNITUDE)) == {"mmlu"}
     config = configured(benchmarks={"harm": {"judge": "guard", "lexicon": "world"}})
     told = job_options.benchmark_options(config, DEBIAS)["harm"]
     assert told["judge"] == "guard"
@@ -129,7 +123,8 @@ def test_bos_of_a_model_counts_in_its_calibration_and_nothing_else_depends_on_it
     assert all(job.startswith("m/") and "magnitude" not in job for job in rerun)
 
 
-def test_the_run_sheet_is_read_as_it_was_written(paths, tmp_path):
+def test_the_run_sheet_is_read_as_it_was_written(tmp_path):
+    paths = Paths(configured())
     write_run_sheet(tmp_path / "run_sheet.json", paths.config)
     run_sheet = read_run_sheet(tmp_path / "run_sheet.json")
     assert list(run_sheet.files) == paths.checkpoints

@@ -76,11 +76,10 @@ def place(row, config, aliases):
 
 
 def our_place(row):
-    identity = row.identity
-    names = ("model", "regime", "calibration", "layer", "module")
-    if "layer" not in identity:
-        names = ("model", "method", "regime", "calibration")
-    return tuple(identity[name] for name in names)
+    names = ("model", "method", "regime", "calibration")
+    if "layer" in row.identity:
+        names = ("model", "regime", "calibration", "layer", "module")
+    return tuple(row.identity[name] for name in names)
 
 
 def compare(table, printed, label, config, aliases):

@@ -101,8 +101,8 @@ class FakeHub:
         etag = hashlib.sha256(data).hexdigest()
         return self.send(request, data, {"X-Repo-Commit": revision, "ETag": f'"{etag}"'}, body)
 
-    def send(self, request, data: bytes, headers: dict[str, str], body: bool) -> None:
-        request.send_response(200)
+    def send(self, request, data: bytes, headers: dict, body: bool, status: int = 200) -> None:
+        request.send_response(status)
         for key, value in {**headers, "Content-Length": str(len(data))}.items():
             request.send_header(key, value)
         request.end_headers()
@@ -110,7 +110,4 @@ class FakeHub:
             request.wfile.write(data)
 
     def refuse(self, request, status: int, code: str) -> None:
-        request.send_response(status)
-        request.send_header("X-Error-Code", code)
-        request.send_header("Content-Length", "0")
-        request.end_headers()
+        self.send(request, b"", {"X-Error-Code": code}, False, status)
