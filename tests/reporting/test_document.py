@@ -115,7 +115,6 @@ def test_the_bottom_line_counts_every_claim(run, root):
     assert text.startswith(f"Of {len(found)} claims of the paper, ")
     assert "not the numbers of the paper" in text
     # No claim stands anywhere without its verdict before it.
-    assert {one.verdict for one in found} <= set(documents.HEADS)
     for one in found:
         (head,) = [head for head, text in lines if one.claim.text.rstrip(".") in text]
         assert head == documents.HEADS[one.verdict]

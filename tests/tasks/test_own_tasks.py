@@ -76,16 +76,13 @@ def test_prompts_of_both_styles(tmp_path):
 
 
 def test_stereotypes_count_where_one_is_named():
-    def record(pred, gold, named):
-        right = pred == gold
-        return {
-            **{"pred": pred, "gold": gold, "stereotype_idx": named, "correct": right},
-            **{"correct_norm": right, "tie": False},
-        }
-
     # picked and wrong; another wrong one; right; the right answer is the stereotype; none is named
     cases = ((1, 0, 1), (2, 0, 1), (0, 0, 1), (1, 1, 1), (2, 0, None))
-    records = [record(*case) for case in cases]
+    records = [
+        {"pred": pred, "gold": gold, "stereotype_idx": named, "tie": False}
+        | dict.fromkeys(("correct", "correct_norm"), pred == gold)
+        for pred, gold, named in cases
+    ]
     found = CHOICE.metrics(records)
     assert found["stereotype_rate"]["value"] == 2 / 4
     assert found["stereotype_rate_wrong"]["value"] == 1 / 2

@@ -85,8 +85,6 @@ def test_every_stage_left_its_output(finished):
     masks = pd.read_csv(checkpoint / "masks.csv")
     assert len(masks) == 2 * 7
     assert (masks["zeros"] * 2 == masks["rows"] * masks["columns"]).all()
-    listed = table[(table.benchmark == "masks") & (table.metric == "pattern_disagreement")]
-    assert len(listed) == 2 * 7 + 1
 
 
 def test_a_guard_model_judges_the_checkpoints_of_its_experiment(finished):
