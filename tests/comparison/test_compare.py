@@ -23,6 +23,7 @@ from evenprune.stats.measures import MEASURES
 from evenprune.stats.verdicts import BY_TEXT
 
 DATA = {"file": "d" * 64}
+GATES = ("--fail-if", "worse", "--fail-if", "less-fair")
 
 
 def metrics_of(task, rows):
@@ -192,8 +193,7 @@ def test_a_broken_model_is_worse_and_the_gate_says_so(tmp_path, capsys):
         assert (found["margin"], found["fail_if"]) == (0.01, [gate])
         assert len(found["failed"]) == len(lines)
     # The other way round it is better, and no gate closes.
-    both = ["--fail-if", "worse", "--fail-if", "less-fair"]
-    rows, _ = compared(capsys, tmp_path, broken, dense, *both)
+    rows, _ = compared(capsys, tmp_path, broken, dense, *GATES)
     assert {row["verdict"] for row in rows.values()} == {"better", "fairer"}
 
 
@@ -222,8 +222,7 @@ def test_two_models_with_equal_answers_differ_in_nothing(tmp_path, capsys):
     dense = write_model(tmp_path / "dense", **right)
     write_result(dense / "bbq", "bbq", bbq_rows({}))
     other_scores(dense, tmp_path / "same")
-    gates = ["--fail-if", "worse", "--fail-if", "less-fair"]
-    rows, said = compared(capsys, tmp_path, dense, tmp_path / "same", *gates)
+    rows, said = compared(capsys, tmp_path, dense, tmp_path / "same", *GATES)
     # An interval of no width would claim too much.
     assert said.count("no score changed") == len(rows)
     for row in rows.values():

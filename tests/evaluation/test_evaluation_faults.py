@@ -1,12 +1,14 @@
 """Broken models, chat templates and disks: one sentence, exit status 2, and never a score."""
 
 import math
+import re
 
 import pytest
 import torch
 from both import refused
 from evaluation_fixtures import char_tokenizer, command, save_model
 
+from evenprune import cli
 from evenprune.language_models import language_model, templates
 from evenprune.tasks import judges
 
@@ -42,7 +44,10 @@ def test_no_benchmark_scores_logits_that_are_no_numbers(
 
     monkeypatch.setattr(language_model, "load_language_model", load)
     monkeypatch.setattr(judges, "load_language_model", load)
-    refused(capsys, words(task, model, data, tmp_path / "out"), "weights are damaged", "item")
+    assert cli.main(words(task, model, data, tmp_path / "out")) == 2
+    said = capsys.readouterr().err
+    assert re.search(r"error: expected finite .*item.*weights are damaged", said, re.DOTALL), said
+    assert "Traceback" not in said
     assert not (tmp_path / "out").exists()  # nothing recorded, nothing kept
 
 

@@ -118,7 +118,6 @@ def test_the_bottom_line_counts_every_claim(run, root):
     for one in found:
         (head,) = [head for head, text in lines if one.claim.text.rstrip(".") in text]
         assert head == documents.HEADS[one.verdict]
-    assert all(text.startswith("Claim") for _, text in lines[1:])
     untested = sum(one.verdict == claims.NOT_TESTED for one in found)
     page = (root / "report/paper.html").read_text()
     assert f"<summary>Claims not tested here: {untested}</summary>" in page

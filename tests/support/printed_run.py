@@ -11,12 +11,7 @@ from evenprune.analysis import mask_diffs
 from evenprune.analysis.printed import DIFFERENCE, printed_rows, scaled
 from evenprune.analysis.results import POINT, Measured, Quantity, Results, Significance
 from evenprune.analysis.run import Run
-from evenprune.config.grids import (
-    Checkpoint,
-    all_checkpoints,
-    experiment_checkpoints,
-    mask_references,
-)
+from evenprune.config import grids
 from evenprune.config.run_sheet import RunSheet
 from evenprune.config.tasks import FACTS
 
@@ -58,7 +53,7 @@ def numbers(sheet, label):
         if row["table"] != label or not row["model"] or row["calibration"] == DIFFERENCE:
             continue
         if one := quantity(sheet, row["metric"]):
-            point = Checkpoint(*(row[name] for name in POINT), seed=0)
+            point = grids.Checkpoint(*(row[name] for name in POINT), seed=0)
             found[point, one] = scaled(row["value"], row["metric"]), row["dagger"] == "1"
     return found
 
@@ -90,13 +85,13 @@ def printed_run(config, table):
 
     That has the paper's models, methods and benchmarks by their names, as ``config/paper.yaml``.
     """
-    compared = mask_references(config)
+    compared = grids.mask_references(config)
     files = {
         point: dict.fromkeys(("evals", "check", "calibration_manifest", "serving"))
         | {"masks": "printed.csv" if point in compared else None}
-        for point in all_checkpoints(config)
+        for point in grids.all_checkpoints(config)
     }
-    grids = {name: experiment_checkpoints(config, name) for name in config.experiments}
-    sheet = RunSheet(config, grids, files)
+    experiments = {name: grids.experiment_checkpoints(config, name) for name in config.experiments}
+    sheet = RunSheet(config, experiments, files)
     found = numbers(sheet, PAPER_TABLES[table])
     return Run(sheet, PrintedResults(found), PrintedSignificance(found, sheet))

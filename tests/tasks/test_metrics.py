@@ -84,8 +84,7 @@ def test_abstaining_always_gives_no_bias_score_instead_of_zero():
     records = [option_record([0.0, 0.0, 1.0], 2, condition="ambig", biased_idx=0, unknown_idx=2)]
     found = metrics.bbq_metrics(records)
     assert found["acc_amb"]["value"] == 1
-    assert found["s_amb"]["value"] is None
-    assert found["s_dis"]["value"] is None
+    assert found["s_amb"]["value"] is found["s_dis"]["value"] is None
     assert found["acc_dis"] == {"value": None, "n": 0, "stderr": None}
 
 
