@@ -209,7 +209,6 @@ def test_missing_and_foreign_items_are_counted_and_never_paired(recorded, tmp_pa
     rows, _, text = compared(capsys, tmp_path, *sides)
     dense, pruned = (samples(recorded / side)[0] for side in SIDES)
     check_numbers(rows["acc"], dense, change(pruned))
-    assert rows["acc"]["n"] == 30
     assert "holds 35 of the 45 samples" in text
     assert "30 items compared that both records hold; left out are 15 of the dense" in text
     assert "5 of the pruned" in text

@@ -62,7 +62,7 @@ def run(repo, tmp_path_factory):
 
 def test_the_largest_groups_with_their_intervals(run):
     root, rows = run
-    found = made_table(root, "groups")
+    found, text = made_table(root, "groups"), (root / "tables/groups.md").read_text()
     means = {name: known(rows[DENSE], cluster=name) for name in GROUPS}
     means = {name: values for name, values in means.items() if len(values) >= 5}
     assert len(means) == len(GROUPS) - 1
@@ -72,7 +72,6 @@ def test_the_largest_groups_with_their_intervals(run):
         values = means[row["group"]]
         assert float(row["value0"]) == pytest.approx(np.mean(values), abs=6e-4)
         width = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
-        text = (root / "tables/groups.md").read_text()
         low, high = np.mean(values) - width, np.mean(values) + width
         assert f"{np.mean(values):.3f} [{low:.3f}, {high:.3f}]".replace("-", "−") in text
         pruned = [one for seed in SEEDS for one in known(rows[seed], cluster=row["group"])]

@@ -49,9 +49,8 @@ def test_another_protocol_has_no_printed_value(config, slug, metric, update):
 
 
 def test_a_chat_template_of_the_model_counts(config):
-    models = dict(config.models)
-    models[LLAMA.model] = models[LLAMA.model].model_copy(update={"chat_template": True})
-    config = config.model_copy(update={"models": models})
+    own = {LLAMA.model: config.models[LLAMA.model].model_copy(update={"chat_template": True})}
+    config = config.model_copy(update={"models": config.models | own})
     assert printed_value(config, LLAMA, "unqover", "acc") is None
     other = dataclasses.replace(LLAMA, model="vicuna1.5-7b")
     assert printed_value(config, other, "unqover", "acc") is not None
