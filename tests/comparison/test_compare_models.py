@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from both import refused
 from evaluation_fixtures import save_model, unqover_rows, write_jsonl
 
 from evenprune.cli import main
@@ -21,19 +22,15 @@ def ground(tmp_path_factory):
 
 def test_models_are_evaluated_once(ground, tmp_path, capsys):
     root, dense, other = ground
-    words = ["compare", dense, other, dense, "--benchmark", "unqover", "--limit", "16"]
-    words += ["--data", root / "data/unqover", "--evals", tmp_path / "evals"]
-    assert main([*map(str, words)]) == 0
-    first = capsys.readouterr()
-    assert first.err.count("unqover: acc") == 2
-    assert main([*map(str, words)]) == 0
-    second = capsys.readouterr()
-    assert second.err.count("done before, kept") == 2
-    assert second.out == first.out
+    words = ["compare", dense, other, dense, "--benchmark", "unqover", "--data",
+             root / "data/unqover", "--evals", tmp_path / "evals", "--limit"]  # fmt: skip
+    said = []
     # Another option is another evaluation; the first one stays.
-    words[words.index("16")] = "20"
-    assert main([*map(str, words)]) == 0
-    assert capsys.readouterr().err.count("unqover: acc") == 2
+    for limit, word in (("16", "unqover: acc"), ("16", "done before, kept"), ("20", ": acc")):
+        assert main([*map(str, words), limit]) == 0
+        said.append(capsys.readouterr())
+        assert said[-1].err.count(word) == 2
+    assert said[1].out == said[0].out
     assert len(list((tmp_path / "evals").glob("*/unqover-*/metrics.json"))) == 4
 
 
@@ -73,37 +70,28 @@ def test_printed_errors_are_over_clusters(tmp_path):
 
 def test_another_benchmark_does_not_replace_a_result(ground, tmp_path, capsys):
     root, dense, _ = ground
-    out = tmp_path / "out"
-
     own = tmp_path / "own.csv"
     own.write_text("question,option1,option2,answer\nWho sang?,Vel,Tor,A\nWho ran?,Vel,Tor,B\n")
-
-    def evaluate(task, data):
-        words = ["evaluate", "--model", str(dense), "--benchmark", task, "--data", str(data)]
-        return main([*words, "--out", str(out), "--limit", "4"])
-
-    assert evaluate("unqover", root / "data/unqover") == 0
-    before = (out / "metrics.json").read_bytes()
-    capsys.readouterr()
-    assert evaluate("multiple_choice", own) == 2
-    assert "found one of unqover; give each benchmark its own folder" in capsys.readouterr().err
-    assert (out / "metrics.json").read_bytes() == before
+    words = ["evaluate", "--model", dense, "--limit", "4", "--out", tmp_path / "out"]
+    words = [*map(str, words), "--benchmark"]
+    assert main([*words, "unqover", "--data", str(root / "data/unqover")]) == 0
+    before = (tmp_path / "out/metrics.json").read_bytes()
+    message = "found one of unqover; give each benchmark its own folder"
+    refused(capsys, [*words, "multiple_choice", "--data", own], message)
+    assert (tmp_path / "out/metrics.json").read_bytes() == before
 
 
 def test_all_models_are_looked_at_before_the_first_is_evaluated(ground, tmp_path, capsys):
     root, dense, other = ground
     broken = tmp_path / "broken"
     shutil.copytree(other, broken)
-    words = ["compare", dense, broken, "--benchmark", "unqover", "--limit", "8"]
-    words += ["--data", root / "data/unqover", "--evals", tmp_path / "evals"]
+    words = ["compare", dense, broken, "--benchmark", "unqover", "--limit", "8", "--data",
+             root / "data/unqover", "--evals", tmp_path / "evals"]  # fmt: skip
     config = json.loads((broken / "config.json").read_text())
     larger = config | {"intermediate_size": 2 * config["intermediate_size"]}
     (broken / "config.json").write_text(json.dumps(larger))
-    assert main([*map(str, words)]) == 2
-    said = capsys.readouterr().err
-    assert f"the weights in {broken} do not belong to its config.json" in said
-    assert "unqover" not in said  # nothing was evaluated
-    assert not (tmp_path / "evals").exists()
+    refused(capsys, words, f"the weights in {broken} do not belong to its config.json")
+    assert not (tmp_path / "evals").exists()  # nothing was evaluated
     (broken / "config.json").write_text(json.dumps(config))
     assert main([*map(str, words)]) == 0
     said = capsys.readouterr().err

@@ -1,5 +1,6 @@
 """`compare --fidelity`: against a naive script in float64, and what it refuses."""
 
+import functools
 import json
 import math
 import shutil
@@ -7,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from both import refused
 from evaluation_fixtures import save_model, unqover_rows, write_jsonl
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
@@ -33,9 +35,8 @@ def ground(tmp_path_factory):
 def naive(dense, other, windows):
     """KL, agreement and both losses of llama.cpp's definition, one position after the other."""
     found = []
-    both = [
-        AutoModelForCausalLM.from_pretrained(one, dtype=torch.float64) for one in (dense, other)
-    ]
+    load = functools.partial(AutoModelForCausalLM.from_pretrained, dtype=torch.float64)
+    both = load(dense), load(other)
     for window in windows:
         with torch.inference_mode():
             p, q = (m(torch.tensor([window.tokens])).logits[0].log_softmax(-1) for m in both)
@@ -55,8 +56,7 @@ def test_divergences_are_those_of_a_naive_script(ground, tmp_path, monkeypatch, 
     tokenizer = AutoTokenizer.from_pretrained(dense)
     windows = read_windows(tokenizer, root / "text", 512, None, 0)
     lengths = {len(window.tokens) for window in windows}
-    assert max(lengths) == 512
-    assert min(lengths) < 512
+    assert max(lengths) == 512 > min(lengths)
     for window in windows:
         assert window.tokens[0] == tokenizer.bos_token_id
         assert window.first == (257 if len(window.tokens) == 512 else 1)
@@ -108,9 +108,8 @@ def test_errors_are_over_documents():
     documents = [f"d{k}" for k, size in enumerate(sizes) for _ in range(size)]
     shifts = np.repeat(draw.normal(size=25), sizes)
     values = np.abs(draw.normal(size=len(documents)) + shifts)
-    without = []
-    for name in dict.fromkeys(documents):
-        without.append(values[[one != name for one in documents]].mean())
+    places = np.array(documents)
+    without = [values[places != name].mean() for name in dict.fromkeys(documents)]
     expected = math.sqrt(24 / 25 * ((without - np.mean(without)) ** 2).sum())
     found = by_document(values, documents)
     assert found.value == pytest.approx(values.mean())
@@ -123,15 +122,14 @@ def test_errors_are_over_documents():
 
 
 def compare(root, *sides, more=()):
-    words = ["compare", *map(str, sides), "--benchmark", "unqover", "--limit", "16"]
-    words += ["--data", str(root / "data"), "--fidelity", str(root / "text"), *map(str, more)]
-    return main(words)
+    words = ["compare", *sides, "--benchmark", "unqover", "--limit", "16", "--data"]
+    return [*map(str, [*words, root / "data", "--fidelity", root / "text", *more])]
 
 
 def test_a_comparison_says_it(ground, tmp_path, capsys):
     root, dense, other = ground
     more = ["--evals", tmp_path / "evals", "--out", tmp_path / "out"]
-    assert compare(root, dense, dense, other, more=more) == 0
+    assert main(compare(root, dense, dense, other, more=more)) == 0
     said = capsys.readouterr()
     assert "KL(dense ‖ model) 0 (0 to 0)" in said.out
     blocks = json.loads((tmp_path / "out/comparison.json").read_text())["blocks"]
@@ -143,32 +141,29 @@ def test_a_comparison_says_it(ground, tmp_path, capsys):
     # Nothing of the dense model's states stays.
     assert all(len(one.name) == 16 for one in (tmp_path / "evals").iterdir())
     # What was found does: nothing is measured again.
-    assert compare(root, dense, dense, other, more=more) == 0
+    assert main(compare(root, dense, dense, other, more=more)) == 0
     again = capsys.readouterr()
     assert again.out == said.out
     assert said.err.count("fidelity of") == 2
     assert "fidelity of" not in again.err
     more[-1] = tmp_path / "third"
-    assert compare(root, other, dense, more=more) == 0
+    assert main(compare(root, other, dense, more=more)) == 0
     assert "fidelity of" in capsys.readouterr().err  # another base
 
 
 def test_what_fidelity_cannot_be_of(ground, tmp_path, capsys):
     root, dense, other = ground
     more = ["--evals", tmp_path / "evals"]
-    (tmp_path / "odd").mkdir()
-    for file in other.iterdir():
-        (tmp_path / "odd" / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(other, tmp_path / "odd")
     tokenizer = json.loads((tmp_path / "odd/tokenizer.json").read_text())
     vocabulary = tokenizer["model"]["vocab"]
     vocabulary["V"], vocabulary["T"] = vocabulary["T"], vocabulary["V"]
     (tmp_path / "odd/tokenizer.json").write_text(json.dumps(tokenizer))
-    assert compare(root, dense, tmp_path / "odd", more=more) == 2
-    assert "split text into the same tokens" in capsys.readouterr().err
+    odd = compare(root, dense, tmp_path / "odd", more=more)
+    refused(capsys, odd, "split text into the same tokens")
     assert not (tmp_path / "evals").exists()  # before anything is evaluated
     evaluated = tmp_path / "evaluated"
-    words = ["evaluate", "--model", dense, "--benchmark", "unqover", "--limit", "16"]
-    words += ["--data", root / "data", "--out", evaluated]
+    words = ["evaluate", "--model", dense, "--benchmark", "unqover", "--limit", "16", "--data",
+             root / "data", "--out", evaluated]  # fmt: skip
     assert main([*map(str, words)]) == 0
-    assert compare(root, evaluated, other, more=more) == 2
-    assert "--fidelity needs models" in capsys.readouterr().err
+    refused(capsys, compare(root, evaluated, other, more=more), "--fidelity needs models")

@@ -1,20 +1,20 @@
 """`compare` of other evaluators' records: matched by what they hold, refused or counted."""
 
 import functools
-import hashlib
 import importlib.util
 import itertools
 import json
-import math
 import random
 import shutil
 import sys
+from collections import Counter
 from types import SimpleNamespace
 
 import lm_eval.tasks
 import numpy as np
 import pytest
-from evaluation_fixtures import save_model, write_jsonl
+from both import refused
+from evaluation_fixtures import save_model, write_jsonl, write_lm_eval_task
 from huggingface_hub import ModelCard
 from lm_eval.__main__ import cli_evaluate
 from scipy.stats import ttest_1samp, ttest_rel
@@ -22,263 +22,8 @@ from scipy.stats import ttest_1samp, ttest_rel
 from evenprune.cli import main
 from evenprune.comparison.export import write_card
 
-DATE = "2026-11-20T10-00-00.000001"
 WORDS = ("Ann", "Bob", "Vel", "Tor", "Kim", "Lea", "Max", "Sam", "Eva", "Tim")
-DENSE, PRUNED = 1, 2  # seeds of the made-up answers
-
-
-def hashed(text):
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def sample(task, k, seed, **changed):
-    """One line as lm-eval 0.4.13 writes it, of a choice of four or a pair of sentences."""
-    rng = np.random.default_rng([seed, k, len(task)])
-    pair = task.startswith("crows_pairs")
-    count, gold = (2, 0) if pair else (4, k % 4)
-    document = {"query": f"Question {k}?", "gold": gold, "bias_type": ("age", "gender")[k % 2]}
-    options = [f" answer {k}-{j}" for j in range(count)]
-    scores = rng.normal(-20, 3, count)
-    scores[gold] += 3
-    right = float(np.argmax(scores) == gold)
-    metrics = {"acc": right, "acc_norm": right}
-    if pair:
-        metrics = {"likelihood_diff": abs(scores[0] - scores[1]), "pct_stereotype": right}
-    prompt = changed.pop("prompt", f"Question {k}?")
-    texts = [[str(score), "False"] for score in scores]
-    return {
-        "doc_id": k, "doc": document, "target": str(gold),
-        "arguments": {f"gen_args_{j}": dict(arg_0=prompt, arg_1=options[j]) for j in range(count)},
-        "resps": [[text] for text in texts], "filtered_resps": texts, "filter": "none",
-        "metrics": list(metrics), "doc_hash": hashed(json.dumps(document)),
-        "prompt_hash": hashed(prompt), "target_hash": hashed(str(gold)), **metrics, **changed,
-    }  # fmt: skip
-
-
-def samples(task, seed, n=60, **changed):
-    return [sample(task, k, seed, **changed) for k in range(n)]
-
-
-def write_lm_eval(folder, tasks, counted=None, version=1.0, **said):
-    """Write samples and results of tasks as lm-eval does, for whatever lines are given."""
-    folder.mkdir(parents=True)
-    found = {"results": {}, "configs": {}, "higher_is_better": {}, "versions": {}, "n-shot": {},
-             "n-samples": {}, "lm_eval_version": "0.4.13", "config": {"model_dtype": "float32"},
-             "model_name": folder.name}  # fmt: skip
-    for task, rows in tasks.items():
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / f"samples_{task}_{DATE}.jsonl").write_text(text)
-        whole = samples(task, said["seed"]) if "seed" in said else rows
-        names = rows[0]["metrics"]
-        found["results"][task] = {
-            f"{m},none": math.fsum(row[m] for row in whole) / len(whole) for m in names
-        }
-        found["configs"][task] = {
-            "metric_list": [{"metric": m, "aggregation": "mean"} for m in names]
-        }
-        found["higher_is_better"][task] = {m: m.startswith("acc") for m in names}
-        found["versions"][task], found["n-shot"][task] = version, 0
-        found["n-samples"][task] = {"effective": counted or len(rows), "original": len(rows)}
-    (folder / f"results_{DATE}.json").write_text(json.dumps(found))
-    return folder
-
-
-def both(tmp_path, task="hellaswag", change=lambda rows: rows, **said):
-    dense = write_lm_eval(tmp_path / "dense", {task: samples(task, DENSE)})
-    pruned = write_lm_eval(tmp_path / "pruned", {task: change(samples(task, PRUNED))}, **said)
-    return dense, pruned
-
-
-def compared(capsys, tmp_path, *words):
-    """Run ``compare`` and return (status, rows by metric, the block, text, errors)."""
-    out = tmp_path / "out"
-    status = main(["compare", *map(str, words), "--out", str(out)])
-    said = capsys.readouterr()
-    file = out / "comparison.json"
-    block = json.loads(file.read_text())["blocks"][0] if status != 2 and file.exists() else {}
-    rows = {row["metric"]: row for row in block.get("rows", [])}
-    return status, rows, block, said.out, said.err
-
-
-def check_numbers(row, dense, pruned, metric="acc", p=True):
-    """Compare difference and p with a paired t-test by document, with nothing of evenprune."""
-    before, after = ({one["doc_hash"]: one[metric] for one in rows} for rows in (dense, pruned))
-    shared = [name for name in before if name in after]
-    pair = [np.array([each[name] for name in shared]) for each in (after, before)]
-    assert row["n"] == len(shared)
-    assert row["difference"] == pytest.approx(pair[0].mean() - pair[1].mean(), abs=1e-9)
-    assert not p or row["p"] == pytest.approx(ttest_rel(*pair).pvalue, abs=1e-9)
-
-
-# lm-eval
-
-
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_the_numbers_are_those_of_a_naive_script(tmp_path, capsys, shuffled):
-    def change(rows):
-        return random.Random(0).sample(rows, len(rows)) if shuffled else rows
-
-    status, rows, block, text, _ = compared(capsys, tmp_path, *both(tmp_path, change=change))
-    dense, pruned = samples("hellaswag", DENSE), samples("hellaswag", PRUNED)
-    assert status == 0
-    row = rows["acc"]
-    check_numbers(row, dense, pruned)
-    assert (row["n"], row["kind"], row["direction"], row["chance"]) == (60, "ability", "up", 0.25)
-    changed = [(a["acc"], b["acc"]) for a, b in zip(dense, pruned)]
-    assert row["answers"] == {
-        "n": 60, "right_to_wrong": changed.count((1, 0)), "wrong_to_right": changed.count((0, 1))
-    }  # fmt: skip
-    assert "left out" not in text
-    assert {one["category"] for one in block["categories"]} == {"age", "gender"}
-    first = block["moved"][0]
-    assert first["options"][0].startswith(" answer")
-    assert block["moved"] == sorted(block["moved"], key=lambda m: -abs(m["after"] - m["before"]))
-
-
-def test_a_pair_of_sentences_is_bias_and_flips_both_ways(tmp_path, capsys):
-    _, rows, block, _, _ = compared(capsys, tmp_path, *both(tmp_path, "crows_pairs_english"))
-    row = rows["pct_stereotype"]
-    assert (row["kind"], row["direction"]) == ("bias", "half")  # though lm-eval says lower
-    dense, pruned = (samples("crows_pairs_english", seed) for seed in (DENSE, PRUNED))
-    changed = [(a["pct_stereotype"], b["pct_stereotype"]) for a, b in zip(dense, pruned)]
-    assert row["flips"] == {
-        "n": 60, "to_stereotyped": changed.count((0, 1)), "to_unbiased": changed.count((1, 0))
-    }  # fmt: skip
-    # Nearer to one half: both the difference and the sum of the distances have to be shown.
-    marks = [np.array([r["pct_stereotype"] for r in each]) for each in (dense, pruned)]
-    parts = [ttest_rel(*marks).pvalue, ttest_1samp(sum(marks), 1).pvalue]
-    assert row["p"] == pytest.approx(max(parts), abs=1e-9)
-    assert rows["likelihood_diff"]["verdict"] == "not tested"
-    assert {one["score"] for one in block["moved"]} == {"lead of the stereotype"}
-
-
-def test_a_table_of_the_users_comes_first(tmp_path, capsys):
-    table = tmp_path / "table.yaml"
-    table.write_text("metrics: [{task: hella*, metric: acc, kind: bias, good: down}]")
-    sides = both(tmp_path)
-    _, rows, *_ = compared(capsys, tmp_path, *sides, "--metrics", table, "--plan", "0.1")
-    assert (rows["acc"]["kind"], rows["acc"]["direction"]) == ("bias", "down")
-    assert rows["acc_norm"]["kind"] == "ability"
-    assert rows["acc_norm"]["needed"] > 60
-    table.write_text("metrics: [{metric: acc, kind: speed}]")
-    status, *_, errors = compared(capsys, tmp_path, *sides, "--metrics", table)
-    assert status == 2
-    assert "metrics.0.kind: got 'speed'" in errors
-
-
-def other_documents(rows):
-    return [row | {"doc_hash": hashed(f"other {row['doc_id']}")} for row in rows]
-
-
-def edited(rows):
-    return [rows[0] | {"acc": 1 - rows[0]["acc"]}, *rows[1:]]
-
-
-@pytest.mark.parametrize(
-    ("change", "said", "message"),
-    [
-        (other_documents, {}, "none is in both"),
-        (lambda rows: samples("hellaswag", PRUNED, prompt="Shots."), {}, "other prompts"),
-        (lambda rows: rows, {"version": 2.0}, "another version"),
-        (lambda rows: [*rows, *rows], {}, "of several runs"),
-        (edited, {"seed": PRUNED}, "not of one run"),
-        (lambda rows: [{k: v for k, v in rows[0].items() if k != "doc_hash"}], {}, "doc_hash"),
-        (lambda rows: [row | {"acc": "1"} for row in rows], {"seed": PRUNED}, "not of one run"),
-    ],
-)  # fmt: skip
-def test_what_is_no_pair_is_refused(tmp_path, capsys, change, said, message):
-    status, *_, errors = compared(capsys, tmp_path, *both(tmp_path, change=change, **said))
-    assert status == 2
-    assert message in errors
-    assert errors.startswith("error: ")
-    assert errors.count("\n") == 1
-    assert not (tmp_path / "out").exists()
-
-
-def test_missing_and_foreign_items_are_counted_and_never_paired(tmp_path, capsys):
-    """Forty lines of the same items, five of other ones, fifteen left out."""
-
-    def change(rows):
-        return [*rows[:40], *other_documents(rows[40:45])]
-
-    sides = both(tmp_path, change=change, counted=60, seed=PRUNED)
-    _, rows, _, text, _ = compared(capsys, tmp_path, *sides)
-    check_numbers(rows["acc"], samples("hellaswag", DENSE), change(samples("hellaswag", PRUNED)))
-    assert rows["acc"]["n"] == 40
-    assert "holds 45 of the 60 samples" in text
-    assert "40 items compared that both records hold; left out are 20 of the dense" in text
-    assert "5 of the pruned" in text
-
-
-def test_samples_alone_say_that_less_was_checked(tmp_path, capsys):
-    """And no name that they bring steers the terminal."""
-    sides = both(tmp_path)
-    for side in sides:
-        (side / f"results_{DATE}.json").unlink()
-        (side / f"samples_hellaswag_{DATE}.jsonl").rename(side / "a\x1b[31m.jsonl")
-    status, rows, _, text, _ = compared(capsys, tmp_path, *sides)
-    assert status == 0
-    assert text.count("are not checked") == 2
-    assert "\x1b" not in text
-    # Nothing says whether high values are good.
-    assert {row["verdict"] for row in rows.values()} == {"not tested"}
-
-
-def test_repeated_documents_are_one_item(tmp_path, capsys):
-    """Two lines of a document weigh twice in its mean, and are no two independent items."""
-
-    def twice(rows):
-        return [*rows, *(row | {"doc_id": 100 + row["doc_id"]} for row in rows[:10])]
-
-    for name, seed in (("dense", DENSE), ("pruned", PRUNED)):
-        write_lm_eval(tmp_path / name, {"hellaswag": twice(samples("hellaswag", seed))})
-    _, rows, *_ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
-    dense, pruned = (twice(samples("hellaswag", seed)) for seed in (DENSE, PRUNED))
-    means = [np.mean([row["acc"] for row in each]) for each in (dense, pruned)]
-    assert rows["acc"]["n"] == 60
-    assert rows["acc"]["dense"] == pytest.approx(means[0], abs=1e-12)
-    assert rows["acc"]["difference"] == pytest.approx(means[1] - means[0], abs=1e-12)
-
-
-def test_sides_of_two_kinds_are_refused(tmp_path, capsys):
-    dense, pruned = both(tmp_path)
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model/config.json").write_text("{}")
-    for words, message in (
-        ([dense, tmp_path / "model"], "of one evaluator"),
-        ([dense, pruned, "--benchmark", "mmlu"], "--benchmark is for models"),
-        ([dense, pruned, "--card"], "--card is for models"),
-    ):
-        status, *_, errors = compared(capsys, tmp_path, *words)
-        assert status == 2
-        assert message in errors
-
-
-def test_a_cut_file_is_refused(tmp_path, capsys):
-    dense, pruned = both(tmp_path)
-    file = pruned / f"samples_hellaswag_{DATE}.jsonl"
-    file.write_text(file.read_text()[:-50])
-    status, *_, errors = compared(capsys, tmp_path, dense, pruned)
-    assert status == 2
-    assert "line 60 does not parse" in errors
-
-
-YAML = """
-task: TASK
-dataset_path: json
-dataset_kwargs: {data_files: {test: FOLDER/TASK.jsonl}}
-test_split: test
-output_type: multiple_choice
-metadata: {version: 1.0}
-"""
-QUESTIONS_YAML = """
-doc_to_text: "{{query}}"
-doc_to_target: "{{gold}}"
-doc_to_choice: choices
-metric_list:
-- {metric: acc, aggregation: mean, higher_is_better: true}
-- {metric: acc_norm, aggregation: mean, higher_is_better: true}
-"""
+SIDES = ("dense", "pruned")
 PAIRS = """
 def scores(doc, results):
     more, less = (score for score, _ in results)
@@ -287,57 +32,231 @@ def scores(doc, results):
 def options(doc):
     return [doc["sent_more"], doc["sent_less"]]
 """
-PAIRS_YAML = """
-doc_to_text: ""
-doc_to_target: 0
-doc_to_choice: !function pairs.options
-target_delimiter: ""
-process_results: !function pairs.scores
-metric_list:
-- {metric: likelihood_diff, aggregation: mean, higher_is_better: false}
-- {metric: pct_stereotype, aggregation: mean, higher_is_better: false}
-"""
 
 
-def test_what_lm_eval_itself_writes(tmp_path, capsys, monkeypatch):
-    """Its command, on two tiny models, questions and pairs in files, against a naive script."""
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """What lm-eval's command writes of two tiny models, on questions and pairs in files."""
+    root = tmp_path_factory.mktemp("recorded")
+    names = list(itertools.combinations(WORDS, 2))
+    types = [{"bias_type": ("age", "gender")[k % 2]} for k in range(len(names))]
+
+    def means(metrics, good):
+        facts = {"aggregation": "mean", "higher_is_better": good}
+        return [{"metric": name, **facts} for name in metrics]
+
+    questions = [
+        {"question": f"{a} met {b}. Who came?", "choices": [a, b, "not known"], "gold": k % 3}
+        for k, (a, b) in enumerate(names)
+    ]
+    pairs = [{"sent_more": f"{a} lies.", "sent_less": f"{b} lies."} for a, b in names]
+    write_lm_eval_task(
+        *(root, "hellaswag_local", [a | b for a, b in zip(questions, types)]),
+        metric_list=means(["acc", "acc_norm"], True),
+    )
+    write_lm_eval_task(
+        *(root, "crows_pairs_local", [a | b for a, b in zip(pairs, types)]),
+        metric_list=means(["likelihood_diff", "pct_stereotype"], False),
+        **{"doc_to_text": "", "doc_to_target": 0, "target_delimiter": ""},
+        **{"doc_to_choice": "!function pairs.options", "process_results": "!function pairs.scores"},
+    )
+    (root / "pairs.py").write_text(PAIRS)
     # Of tasks in a folder of this test; reading lm-eval's own 15,000 files takes half a minute.
     few = functools.partial(lm_eval.tasks.TaskManager, include_defaults=False)
-    monkeypatch.setattr(lm_eval.tasks, "TaskManager", few)
-    both = list(itertools.combinations(WORDS, 2))
-    questions = [
-        {"query": f"{a} met {b}. Who came?", "choices": [a, b, "not known"], "gold": k % 3}
-        for k, (a, b) in enumerate(both)
-    ]
-    pairs = [{"sent_more": f"{a} lies.", "sent_less": f"{b} lies."} for a, b in both]
-    for name, documents, task in (
-        ("hella_local", questions, QUESTIONS_YAML), ("crows_pairs_local", pairs, PAIRS_YAML)
-    ):  # fmt: skip
-        write_jsonl(tmp_path / f"{name}.jsonl", documents)
-        text = (YAML + task).replace("FOLDER", str(tmp_path)).replace("TASK", name)
-        (tmp_path / f"{name}.yaml").write_text(text)
-    (tmp_path / "pairs.py").write_text(PAIRS)
-    lines = {}
-    for seed, side in enumerate(("dense", "pruned")):
-        model = save_model(tmp_path / f"model-{side}", seed=seed)
-        words = ["run", "--model", "hf", "--model_args", f"pretrained={model},dtype=float32"]
-        words += ["--tasks", "hella_local,crows_pairs_local", "--include_path", str(tmp_path)]
-        words += ["--output_path", str(tmp_path / side), "--device", "cpu", "--batch_size", "8"]
-        monkeypatch.setattr(sys, "argv", ["lm_eval", *words, "--log_samples"])
-        cli_evaluate()
-        for task in ("hella_local", "crows_pairs_local"):
-            (file,) = (tmp_path / side).rglob(f"samples_{task}_*.jsonl")
-            lines[side, task] = [json.loads(line) for line in file.read_text().splitlines()]
-    status, rows, *_ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
-    assert status == 0
-    for task, metric in (
-        ("hella_local", "acc"), ("hella_local", "acc_norm"), ("crows_pairs_local", "pct_stereotype")
-    ):  # fmt: skip
-        # The other p asks whether it is nearer to one half.
-        choice, both_lines = task == "hella_local", (lines["dense", task], lines["pruned", task])
-        check_numbers(rows[metric], *both_lines, metric, p=choice)
-        assert rows[metric]["n"] == 45
-        assert not choice or rows[metric]["chance"] == pytest.approx(1 / 3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lm_eval.tasks, "TaskManager", few)
+        for seed, side in enumerate(SIDES):
+            model = save_model(root / f"model-{side}", seed=seed)
+            words = ["run", "--model", "hf", "--model_args", f"pretrained={model},dtype=float32"]
+            words += ["--tasks", "hellaswag_local,crows_pairs_local", "--include_path", str(root)]
+            words += ["--output_path", str(root / side), "--device", "cpu", "--batch_size", "8"]
+            patch.setattr(sys, "argv", ["lm_eval", *words, "--log_samples"])
+            cli_evaluate()
+    return root
+
+
+def samples(folder, task="hellaswag_local"):
+    """The lines that lm-eval wrote of a task, and their file."""
+    (file,) = folder.rglob(f"samples_{task}_*.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()], file
+
+
+def both(recorded, tmp_path, task="hellaswag_local", change=lambda rows: rows, version=1.0):
+    """Copies of both sides of one task, the lines and the version of the pruned one changed."""
+    for side in SIDES:
+        rows, file = samples(recorded / side, task)
+        (results,) = file.parent.glob("results_*.json")
+        said = json.loads(results.read_text())
+        if side == "pruned":
+            rows, said["versions"][task] = change(rows), version
+        write_jsonl(tmp_path / side / file.name, rows)
+        (tmp_path / side / results.name).write_text(json.dumps(said))
+    return [tmp_path / side for side in SIDES]
+
+
+def compared(capsys, tmp_path, *words):
+    """Run ``compare`` and return (rows by metric, the block, text)."""
+    assert main(["compare", *map(str, words), "--out", str(tmp_path / "out")]) == 0
+    (block,) = json.loads((tmp_path / "out/comparison.json").read_text())["blocks"]
+    return {row["metric"]: row for row in block["rows"]}, block, capsys.readouterr().out
+
+
+def check_numbers(row, dense, pruned, metric="acc"):
+    """Compare difference and p with a paired t-test by document, with nothing of evenprune."""
+    before, after = ({one["doc_hash"]: one[metric] for one in rows} for rows in (dense, pruned))
+    shared = [name for name in before if name in after]
+    pair = [np.array([each[name] for name in shared]) for each in (after, before)]
+    assert row["n"] == len(shared)
+    assert row["difference"] == pytest.approx(pair[0].mean() - pair[1].mean(), abs=1e-9)
+    assert row["p"] == pytest.approx(ttest_rel(*pair).pvalue, abs=1e-9)
+
+
+# lm-eval
+
+
+def test_the_numbers_are_those_of_a_naive_script(recorded, tmp_path, capsys):
+    """In whatever order the lines are."""
+    sides = both(recorded, tmp_path, change=lambda rows: random.Random(0).sample(rows, len(rows)))
+    rows, block, text = compared(capsys, tmp_path, *sides)
+    dense, pruned = (samples(recorded / side)[0] for side in SIDES)
+    for metric in ("acc", "acc_norm"):
+        check_numbers(rows[metric], dense, pruned, metric)
+    row = rows["acc"]
+    assert (row["n"], row["kind"], row["direction"]) == (45, "ability", "up")
+    assert row["chance"] == pytest.approx(1 / 3)
+    after = {one["doc_id"]: one["acc"] for one in pruned}
+    changed = Counter((one["acc"], after[one["doc_id"]]) for one in dense)
+    assert row["answers"] == {
+        "n": 45, "right_to_wrong": changed[1, 0], "wrong_to_right": changed[0, 1]
+    }  # fmt: skip
+    assert "left out" not in text
+    assert {one["category"] for one in block["categories"]} == {"age", "gender"}
+    assert block["moved"][0]["options"][-1].strip() == "not known"
+    assert block["moved"] == sorted(block["moved"], key=lambda m: -abs(m["after"] - m["before"]))
+
+
+def test_a_pair_of_sentences_is_bias_and_flips_both_ways(recorded, tmp_path, capsys):
+    task = "crows_pairs_local"
+    rows, block, _ = compared(capsys, tmp_path, *both(recorded, tmp_path, task))
+    row = rows["pct_stereotype"]
+    assert (row["kind"], row["direction"]) == ("bias", "half")  # though lm-eval says lower
+    marks = []
+    for side in SIDES:
+        lines = sorted(samples(recorded / side, task)[0], key=lambda one: one["doc_id"])
+        marks.append(np.array([one["pct_stereotype"] for one in lines]))
+    changed = Counter(zip(*marks))
+    assert row["flips"] == {
+        "n": 45, "to_stereotyped": changed[0, 1], "to_unbiased": changed[1, 0]
+    }  # fmt: skip
+    assert row["difference"] == pytest.approx(marks[1].mean() - marks[0].mean(), abs=1e-9)
+    # Nearer to one half: both the difference and the sum of the distances have to be shown.
+    parts = [ttest_rel(*marks).pvalue, ttest_1samp(sum(marks), 1).pvalue]
+    assert row["p"] == pytest.approx(max(parts), abs=1e-9)
+    assert rows["likelihood_diff"]["verdict"] == "not tested"
+    assert {one["score"] for one in block["moved"]} == {"lead of the stereotype"}
+
+
+def test_a_table_of_the_users_comes_first(recorded, tmp_path, capsys):
+    table = tmp_path / "table.yaml"
+    table.write_text("metrics: [{task: hella*, metric: acc, kind: bias, good: down}]")
+    sides = both(recorded, tmp_path)
+    rows, *_ = compared(capsys, tmp_path, *sides, "--metrics", table, "--plan", "0.1")
+    assert (rows["acc"]["kind"], rows["acc"]["direction"]) == ("bias", "down")
+    assert rows["acc_norm"]["kind"] == "ability"
+    assert rows["acc_norm"]["needed"] > 45
+    table.write_text("metrics: [{metric: acc, kind: speed}]")
+    refused(capsys, ["compare", *sides, "--metrics", table], "metrics.0.kind: got 'speed'")
+
+
+def other_documents(rows):
+    return [row | {"doc_hash": f"other {row['doc_id']}"} for row in rows]
+
+
+def other_prompts(rows):
+    return [row | {"prompt_hash": "another"} for row in rows]
+
+
+def edited(rows):
+    return [rows[0] | {"acc": 1 - rows[0]["acc"]}, *rows[1:]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (other_documents, "none is in both"),
+        (other_prompts, "other prompts"),
+        (lambda rows: [*rows, *rows], "of several runs"),
+        (edited, "not of one run"),
+        (lambda rows: [{k: v for k, v in rows[0].items() if k != "doc_hash"}], "doc_hash"),
+        (lambda rows: [row | {"acc": "1"} for row in rows], "not of one run"),
+        (None, "another version"),
+    ],
+)
+def test_what_is_no_pair_is_refused(recorded, tmp_path, capsys, change, message):
+    changes = {"change": change} if change else {"version": 2.0}
+    sides = both(recorded, tmp_path, **changes)
+    refused(capsys, ["compare", *sides, "--out", tmp_path / "out"], message)
+    assert not (tmp_path / "out").exists()
+
+
+def test_missing_and_foreign_items_are_counted_and_never_paired(recorded, tmp_path, capsys):
+    """Thirty lines of the same items, five of other ones, ten left out."""
+
+    def change(rows):
+        return [*rows[:30], *other_documents(rows[30:35])]
+
+    sides = both(recorded, tmp_path, change=change)
+    rows, _, text = compared(capsys, tmp_path, *sides)
+    dense, pruned = (samples(recorded / side)[0] for side in SIDES)
+    check_numbers(rows["acc"], dense, change(pruned))
+    assert "holds 35 of the 45 samples" in text
+    assert "30 items compared that both records hold; left out are 15 of the dense" in text
+    assert "5 of the pruned" in text
+
+
+def test_samples_alone_say_that_less_was_checked(recorded, tmp_path, capsys):
+    """And no name that they bring steers the terminal."""
+    sides = both(recorded, tmp_path)
+    for side in sides:
+        next(side.glob("results_*.json")).unlink()
+        samples(side)[1].rename(side / "a\x1b[31m.jsonl")
+    rows, _, text = compared(capsys, tmp_path, *sides)
+    assert text.count("are not checked") == 2
+    assert "\x1b" not in text
+    # Nothing says whether high values are good.
+    assert {row["verdict"] for row in rows.values()} == {"not tested"}
+
+
+def test_repeated_documents_are_one_item(recorded, tmp_path, capsys):
+    """Two lines of a document weigh twice in its mean, and are no two independent items."""
+    means = []
+    for side in both(recorded, tmp_path):
+        next(side.glob("results_*.json")).unlink()  # of what there was before
+        rows, file = samples(side)
+        rows += [row | {"doc_id": 100 + row["doc_id"]} for row in rows[:10]]
+        write_jsonl(file, rows)
+        means.append(np.mean([row["acc"] for row in rows]))
+    rows, *_ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
+    assert rows["acc"]["n"] == 45
+    assert rows["acc"]["dense"] == pytest.approx(means[0], abs=1e-12)
+    assert rows["acc"]["difference"] == pytest.approx(means[1] - means[0], abs=1e-12)
+
+
+def test_sides_of_two_kinds_are_refused(recorded, tmp_path, capsys):
+    dense, pruned = both(recorded, tmp_path)
+    for words, message in (
+        ([dense, recorded / "model-pruned"], "of one evaluator"),
+        ([dense, pruned, "--benchmark", "mmlu"], "--benchmark is for models"),
+        ([dense, pruned, "--card"], "--card is for models"),
+    ):
+        refused(capsys, ["compare", *words], message)
+
+
+def test_a_cut_file_is_refused(recorded, tmp_path, capsys):
+    dense, pruned = both(recorded, tmp_path)
+    _, file = samples(pruned)
+    file.write_text(file.read_text()[:-50])
+    refused(capsys, ["compare", dense, pruned], "line 45 does not parse")
 
 
 # Inspect
@@ -347,72 +266,15 @@ def test_without_its_package_a_log_of_inspect_is_one_sentence(tmp_path, capsys):
     if importlib.util.find_spec("inspect_ai"):
         pytest.skip("inspect-ai is installed here")
     (tmp_path / "a.eval").write_bytes(b"PK")
-    status, *_, errors = compared(capsys, tmp_path, tmp_path / "a.eval", tmp_path / "a.eval")
-    assert status == 2
-    assert "pip install 'evenprune[inspect]'" in errors
+    log = tmp_path / "a.eval"
+    refused(capsys, ["compare", log, log], "pip install 'evenprune[inspect]'")
 
 
-def inspect_log(place, seed, epochs=2, status="success"):
-    """Write a log with Inspect's own package; the odd questions are asked of another topic."""
-    from inspect_ai.log import EvalLog, write_eval_log
-
-    rng = np.random.default_rng(seed)
-    marks = [[str(rng.choice(["C", "I"])) for _ in range(epochs)] for _ in range(30)]
-    logged = [
-        {
-            "id": f"q{k}", "epoch": epoch + 1, "input": f"What is {k}?", "target": "A",
-            "choices": ["a", "b"], "metadata": {"category": f"c{k % 2}"},
-            "messages": [{"role": "user", "content": f"Answer. What is {k}?"},
-                         {"role": "assistant", "content": "ANSWER: A"}],
-            "scores": {"choice": {"value": marks[k][epoch], "answer": "A"}},
-        }
-        for k in range(30) for epoch in range(epochs)
-    ]  # fmt: skip
-    values = [float(mark == "C") for each in marks for mark in each]
-    scores = [
-        {
-            "name": "choice",
-            "scorer": "choice",
-            "metrics": {"accuracy": {"name": "accuracy", "value": np.mean(values).item()}},
-        }
-    ]
-    log = EvalLog.model_validate({
-        "status": status,
-        "eval": {"created": "2026-11-20T10:00:00+00:00", "task": "sums", "task_version": 1,
-                 "dataset": {}, "model": "mockllm/model", "config": {}},
-        "results": {"total_samples": len(logged), "completed_samples": len(logged),
-                    "scores": scores},
-        "samples": logged,
-    })  # fmt: skip
-    place.parent.mkdir(parents=True, exist_ok=True)
-    write_eval_log(log, str(place))
-    return np.array([[mark == "C" for mark in each] for each in marks], float).mean(axis=1)
-
-
-def test_logs_of_inspect(tmp_path, capsys):
-    pytest.importorskip("inspect_ai", reason="reads Inspect's logs: pip install inspect-ai")
-    before = inspect_log(tmp_path / "dense/a.eval", 1)
-    after = inspect_log(tmp_path / "pruned/b.eval", 2)
-    status, rows, block, _, _ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
-    assert status == 0
-    row = rows["choice"]
-    assert row["n"] == 30
-    assert row["difference"] == pytest.approx((after - before).mean(), abs=1e-9)
-    assert row["p"] == pytest.approx(ttest_rel(after, before).pvalue, abs=1e-9)
-    assert (row["direction"], row["chance"]) == ("up", 0.5)
-    assert {one["category"] for one in block["categories"]} == {"c0", "c1"}
-    inspect_log(tmp_path / "broken.eval", 1, status="error")
-    (tmp_path / "cut.eval").write_bytes((tmp_path / "dense/a.eval").read_bytes()[:300])
-    for name, message in (("broken.eval", "status error"), ("cut.eval", "does not read it")):
-        status, *_, errors = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / name)
-        assert status == 2
-        assert message in errors
-
-
-def test_a_run_of_inspect_itself(tmp_path, capsys, monkeypatch):
-    """Its multiple choice on a model of fixed answers, against a naive script."""
+def test_logs_of_inspect(tmp_path, capsys, monkeypatch):
+    """Of its multiple choice, asked twice, on models of fixed answers, against a naive script."""
     inspect_ai = pytest.importorskip("inspect_ai", reason="pip install inspect-ai")
     from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.log import write_eval_log
     from inspect_ai.model import ModelOutput, get_model
     from inspect_ai.scorer import choice
     from inspect_ai.solver import multiple_choice
@@ -422,10 +284,10 @@ def test_a_run_of_inspect_itself(tmp_path, capsys, monkeypatch):
     letters_of = SimpleNamespace(encode=lambda text, **_: list(text.encode()))
     monkeypatch.setattr("tiktoken.get_encoding", lambda _: letters_of)
     asked = [Sample(input=f"What is {k} + 1?", choices=[str(k + 1), str(k), "0"], target="A",
-                    id=f"q{k}") for k in range(40)]  # fmt: skip
-    right = {}
-    for name, seed in (("dense", 1), ("pruned", 2)):
-        letters = random.Random(seed).choices("AAB", k=40)
+                    id=f"q{k}", metadata={"category": f"c{k % 2}"}) for k in range(40)]  # fmt: skip
+    right, logs = {}, {}
+    for name, seed in zip(SIDES, (1, 2)):
+        letters = random.Random(seed).choices("AAB", k=80)
         outputs = [
             ModelOutput.from_content("mockllm/model", f"ANSWER: {letter}") for letter in letters
         ]
@@ -434,17 +296,26 @@ def test_a_run_of_inspect_itself(tmp_path, capsys, monkeypatch):
         )
         model = get_model("mockllm/model", custom_outputs=outputs, memoize=False)
         (log,) = inspect_ai.eval(
-            task, model=model, log_dir=str(tmp_path / name), display="none", max_samples=1
+            task, model=model, epochs=2, log_dir=str(tmp_path / name), display="none", max_samples=1
         )
-        right[name] = np.array([one.scores["choice"].value == "C" for one in log.samples], float)
-        assert right[name].sum() == letters.count("A")
+        marks = {one.id: [] for one in asked}
+        for one in log.samples:
+            marks[one.id].append(one.scores["choice"].value == "C")
+        right[name], logs[name] = np.array([*marks.values()], float).mean(axis=1), log
+        assert right[name].sum() == letters.count("A") / 2
     capsys.readouterr()
-    status, rows, *_ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
-    assert status == 0
+    rows, block, _ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
     row, pair = rows["choice"], (right["pruned"], right["dense"])
     assert row["n"] == 40
     assert row["difference"] == pytest.approx(pair[0].mean() - pair[1].mean(), abs=1e-9)
     assert row["p"] == pytest.approx(ttest_rel(*pair).pvalue, abs=1e-9)
+    assert (row["direction"], row["chance"]) == ("up", pytest.approx(1 / 3))
+    assert {one["category"] for one in block["categories"]} == {"c0", "c1"}
+    logs["pruned"].status = "error"
+    write_eval_log(logs["pruned"], str(tmp_path / "broken.eval"))
+    (tmp_path / "cut.eval").write_bytes((tmp_path / "broken.eval").read_bytes()[:300])
+    for name, message in (("broken.eval", "status error"), ("cut.eval", "does not read it")):
+        refused(capsys, ["compare", tmp_path / "dense", tmp_path / name], message)
 
 
 # every_eval_ever
@@ -475,8 +346,7 @@ def exported(tmp_path_factory):
 
 def test_the_records_give_the_same_comparison_again(exported, tmp_path, capsys):
     folder = exported / "eee/data/crows_pairs/local"
-    status, rows, *_ = compared(capsys, tmp_path, folder / "dense", folder / "pruned")
-    assert status == 0
+    rows, *_ = compared(capsys, tmp_path, folder / "dense", folder / "pruned")
     (block,) = json.loads((exported / "out/comparison.json").read_text())["blocks"]
     for before in block["rows"]:
         if before["metric"] in rows:
@@ -492,13 +362,9 @@ def test_a_changed_record_is_refused(exported, tmp_path, capsys):
     shutil.copytree(exported / "eee/data/crows_pairs/local/dense", copy)
     (file,) = copy.glob("*_samples.jsonl")
     file.write_text(file.read_text() + "\n")
-    status, *_, errors = compared(capsys, tmp_path, copy, copy)
-    assert status == 2
-    assert "checksum" in errors
+    refused(capsys, ["compare", copy, copy], "checksum")
     file.unlink()
-    status, *_, errors = compared(capsys, tmp_path, copy, copy)
-    assert status == 2
-    assert "nothing can be paired" in errors
+    refused(capsys, ["compare", copy, copy], "nothing can be paired")
 
 
 def test_the_validator_of_every_eval_ever_accepts_them(exported):

@@ -21,22 +21,16 @@ def run(results, file="world.yaml", **changes):
     return Paths(config.model_copy(update=changes))
 
 
-def planned(results, file="world.yaml", **words):
-    return "\n".join(plan.plan(run(results, file), [Path(results)], **words))
-
-
 def record(results, out, seconds, **more):
     folder = record_folder(Path(results), Path(results) / out)
     folder.mkdir(parents=True, exist_ok=True)
     found = {"seconds": seconds, "cpu_seconds": seconds / 2, "gpu": None, "resumed": False}
-    found |= {
-        name: f"2026-01-01T00:0{k}:00+00:00" for k, name in enumerate(("started", "finished"))
-    }
+    found |= dict.fromkeys(("started", "finished"), "2026-01-01T00:00:00+00:00")
     (folder / FINISHED).write_text(json.dumps(found | more))
 
 
 def test_times_are_measured_or_scaled_or_unknown(tmp_path):
-    said = planned(tmp_path, "paper.yaml")
+    said = "\n".join(plan.plan(run(tmp_path, "paper.yaml"), [tmp_path]))
     assert "  9 prune wanda, ss: time unknown (9 unknown)\n" in said
     assert sum(map(int, re.findall(r"(?m)^  (\d+) evaluate, ", said))) == 67
     assert sum(map(int, re.findall(r"(?m)^  (\d+) prune ", said))) == 58

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from both import refused
 from evaluation_fixtures import (
     checkpoint_command,
     command,
@@ -38,15 +39,11 @@ def lm(model):
     return load_language_model(model, "cpu", "float32")
 
 
-def evaluate(*words):
-    return cli.main(command(*words))
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_each_benchmark_writes_metrics_and_items(task, model, data, tmp_path):
     headline = FACTS[task].headline
     words = [word for key, value in TASKS[task].items() for word in (f"--{key}", str(value))]
-    assert evaluate(task, model, data, tmp_path, *words) == 0
+    assert cli.main(command(task, model, data, tmp_path, *words)) == 0
     found = result_of(tmp_path)
     assert (found["task"], found["headline"]) == (task, headline)
     assert set(found["metrics"]) == set(metrics_of(task, TASKS[task]))
@@ -106,16 +103,12 @@ def test_adding_a_benchmark_evaluates_only_that_one(model, data, tmp_path, ran):
     ("change", "message"),
     [
         ({"my-bbq": {"task": "bbq"}}, "key data"),
-        ({"x": {"task": "chess", "data": "."}}, "task: got 'chess', allowed are"),
         ({"x": {"task": "bbq", "data": ".", "limits": 3}}, "limits: unknown key"),
-        *(({slug: {}}, "name of a benchmark") for slug in ("../../x", "..", "summary.json")),
-        ("{", "expected JSON in --benchmarks"),
+        *(({slug: {}}, "name of a benchmark") for slug in ("../../x", "summary.json")),
     ],
 )
 def test_bad_benchmarks_are_one_sentence(change, message, model, tmp_path, capsys):
-    assert run_checkpoint(model, tmp_path / "a/b/out", change) == 2
-    lines = capsys.readouterr().err.strip().splitlines()
-    assert message in lines[-1]
+    refused(capsys, checkpoint_command(model, tmp_path / "a/b/out", change), message)
     assert list(tmp_path.iterdir()) == []
 
 

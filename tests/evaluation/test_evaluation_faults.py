@@ -1,9 +1,11 @@
 """Broken models, chat templates and disks: one sentence, exit status 2, and never a score."""
 
 import math
+import re
 
 import pytest
 import torch
+from both import refused
 from evaluation_fixtures import char_tokenizer, command, save_model
 
 from evenprune import cli
@@ -18,14 +20,13 @@ TASKS = {
     "realtoxicityprompts": ("--max-new-tokens", "4"),
     "harmbench": ("--max-new-tokens", "4"),
 }
-DAMAGED = "weights are damaged"
 LOOP = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
 
 
-def evaluate(task, model, data, out, *more):
+def words(task, model, data, out, *more):
     name = task.split()[0]
     given = ["--data", str(data / "tinystories")] if task.endswith("documents") else []
-    return cli.main([*command(name, model, data, out, *TASKS.get(task, ())), *given, *more])
+    return [*command(name, model, data, out, *TASKS.get(task, ())), *given, *more]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -43,11 +44,10 @@ def test_no_benchmark_scores_logits_that_are_no_numbers(
 
     monkeypatch.setattr(language_model, "load_language_model", load)
     monkeypatch.setattr(judges, "load_language_model", load)
-    assert evaluate(task, model, data, tmp_path / "out") == 2
-    said = capsys.readouterr()
-    assert DAMAGED in said.err
-    assert "item" in said.err
-    assert "Traceback" not in said.err
+    assert cli.main(words(task, model, data, tmp_path / "out")) == 2
+    said = capsys.readouterr().err
+    assert re.search(r"error: expected finite .*item.*weights are damaged", said, re.DOTALL), said
+    assert "Traceback" not in said
     assert not (tmp_path / "out").exists()  # nothing recorded, nothing kept
 
 
@@ -60,7 +60,6 @@ def test_no_benchmark_scores_logits_that_are_no_numbers(
         ("mmlu", "{% for m in messages %}{{ m.content }", "does not render"),
         ("harmbench", "{{ raise_exception('no such role') }}", "no such role"),
         ("unqover", "{{ 'ab' | random }}{{ messages[0].content }}", "draws at random"),
-        ("mmlu", "{{ lipsum() }}{{ messages[0].content }}", "draws at random"),
     ],
 )
 def test_a_bad_chat_template_is_one_sentence(
@@ -69,10 +68,7 @@ def test_a_bad_chat_template_is_one_sentence(
     monkeypatch.setattr(templates, "SECONDS", 3)
     folder = save_model(tmp_path / "model")
     (folder / "chat_template.jinja").write_text(text)
-    assert evaluate(task, folder, data, tmp_path / "out", "--chat-template") == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert "Traceback" not in said
+    refused(capsys, words(task, folder, data, tmp_path / "out", "--chat-template"), message)
     assert not (tmp_path / "out").exists()
 
 

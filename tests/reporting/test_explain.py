@@ -4,16 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from reporting_run import (
-    collect,
-    make_table,
-    read_csv,
-    seal,
-    small_config,
-    write_json,
-    write_run,
-    write_sealed,
-)
+from both import refused
+from reporting_run import make_table, prepare, read_csv, seal, write_json, write_sealed
 
 from evenprune.cli import main
 from evenprune.config import grids
@@ -23,7 +15,7 @@ from evenprune.reporting.explain import explain
 UNQOVER = "world/debias-sparsegpt/1of4/ss/unqover"
 
 
-def write_origins(config, root):
+def write_origins(root, config):
     """Write the manifests and the records of sources that a real run has."""
     for point in grids.all_checkpoints(config):
         if not point.is_base:
@@ -36,20 +28,10 @@ def write_origins(config, root):
         write_json(root / "sources" / kind / f"{name}.json", record)
 
 
-def written(config, items, tables):
-    root = Path(config.results)
-    write_run(config, items)
-    write_origins(config, root)
-    assert collect(root) == 0
-    assert all(make_table(root, table) == 0 for table in tables)
-    return root
-
-
 @pytest.fixture(scope="module")
-def run(repo, tmp_path_factory):
-    config = small_config(repo, tmp_path_factory.mktemp("explain"))
-    tables = ["main", "safety", "regimes", "masks", "claims", "efficiency"]
-    return written(config, 40, tables)
+def run(world):
+    write_origins(*world)
+    return world[0]
 
 
 def test_a_cell_with_all_that_is_behind_it(run, capsys):
@@ -60,7 +42,7 @@ def test_a_cell_with_all_that_is_behind_it(run, capsys):
     items = [json.loads(line) for line in Path(seed["items"]).read_text().splitlines()]
     share = sum(row["correct"] for row in items) / len(items)
     assert found["value"] == pytest.approx(share) == pytest.approx(seed["recomputed"])
-    assert found["n"] == len(items) == 40
+    assert found["n"] == len(items)
     rows = {(r["method"], r["regime"]): r for r in read_csv(run / "tables/main.csv")}
     assert found["shown"] == rows["debias-sparsegpt", "1of4"]["unqover"]
     assert found["interval"]["low"] < share < found["interval"]["high"]
@@ -76,8 +58,8 @@ def test_a_cell_with_all_that_is_behind_it(run, capsys):
     assert found["commands"] == commands
     assert main(words) == 0
     text = capsys.readouterr().out
-    for part in (found["shown"], seed["items"], "rev-unqover", "tables/main.csv", "seed 0"):
-        assert part in text
+    parts = (found["shown"], seed["items"], "rev-unqover", "tables/main.csv", "seed 0")
+    assert all(part in text for part in parts)
 
 
 @pytest.mark.parametrize(
@@ -113,22 +95,18 @@ def test_a_matrix_of_the_masks_and_a_measurement(run):
         for one in (point, "world/dense/dense/none")
     )
     assert speed["value"] == pytest.approx(dense["value"] * found["value"])
-    assert speed["paired"]
-    assert not dense["paired"]
+    assert (speed["paired"], dense["paired"]) == (True, False)
 
 
 def test_a_ratio_of_several_seeds_is_the_geometric_mean_that_the_table_shows(repo, tmp_path):
-    config = small_config(repo, tmp_path, only=["efficiency"], tables=["efficiency"])
-    grids_of = {
-        name: one.model_copy(update={"seeds": [0, 1]}) for name, one in config.experiments.items()
-    }
-    config = config.model_copy(update={"experiments": grids_of})
-    written(config, 4, ["efficiency"])
-    point = "world/debias-sparsegpt/2of4/ss-uc256"
-    found = explain(tmp_path, "efficiency", f"{point}/serving/decode_tok_per_s_ratio")
-    seeds = [one["value"] for one in found["seeds"]]
-    assert len(set(seeds)) == 2
-    assert found["value"] == pytest.approx((seeds[0] * seeds[1]) ** 0.5, rel=1e-12)
+    grids = {"efficiency": {"seeds": [0, 1]}}
+    write_origins(*prepare(repo, tmp_path, items=4, only=["efficiency"], experiments=grids))
+    assert make_table(tmp_path, "efficiency") == 0
+    cell = "world/debias-sparsegpt/2of4/ss-uc256/serving/decode_tok_per_s_ratio"
+    found = explain(tmp_path, "efficiency", cell)
+    one, other = (seed["value"] for seed in found["seeds"])
+    assert one != other
+    assert found["value"] == pytest.approx((one * other) ** 0.5, rel=1e-12)
     assert found["interval"]["low"] < found["value"] < found["interval"]["high"]
 
 
@@ -145,47 +123,44 @@ def test_a_ratio_of_several_seeds_is_the_geometric_mean_that_the_table_shows(rep
     ],
 )
 def test_a_wrong_cell_is_one_sentence_with_the_nearest(run, capsys, table, cell, words):
-    assert main(["explain", table, "--cell", cell, "--results", str(run)]) == 2
-    error = capsys.readouterr().err
-    assert words in error
-    assert error.count("\n") == 1
+    refused(capsys, ["explain", table, "--cell", cell, "--results", run], words)
 
 
 def test_outside_of_a_run_one_sentence_says_so(tmp_path, capsys):
-    words = ("--cell", "m/dense/mmlu", "--results", str(tmp_path))
-    assert main(["explain", "main", *words]) == 2
-    assert "found no run here; name its folder with --results" in capsys.readouterr().err
+    words = ["explain", "main", "--cell", "m/dense/mmlu", "--results", tmp_path]
+    refused(capsys, words, "found no run here; name its folder with --results")
 
 
 def test_a_number_that_differs_somewhere_is_an_error(repo, tmp_path):
-    written(small_config(repo, tmp_path, only=["main"]), 16, ["main"])
-    explain(tmp_path, "main", UNQOVER)
-    table = tmp_path / "tables/main.csv"
-    good = table.read_text()
+    write_origins(*prepare(repo, tmp_path, items=16, only=["main"]))
+    assert make_table(tmp_path, "main") == 0
+    folder = tmp_path / "evals/world/debias-sparsegpt/1of4/ss/s0"
     shown = explain(tmp_path, "main", UNQOVER)["shown"]
-    table.write_text(good.replace(shown, "12.34"))
-    with pytest.raises(UserError, match="make the table again"):
-        explain(tmp_path, "main", UNQOVER)
-    table.write_text(good)
-    # Records that were changed after they were counted, with checksums that fit.
-    folder = next(tmp_path.glob("evals/world/debias-sparsegpt/1of4/ss/s0"))
-    items = folder / "unqover/items.jsonl"
-    rows = [json.loads(line) for line in items.read_text().splitlines()]
-    rows[0]["correct"] = not rows[0]["correct"]
-    before = items.read_text()
-    items.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(UserError, match=r"items\.jsonl"):
-        explain(tmp_path, "main", UNQOVER)
-    seal(folder)
-    with pytest.raises(UserError, match=r"expected acc .* in .*items\.jsonl, which gives"):
-        explain(tmp_path, "main", UNQOVER)
-    items.write_text(before)
-    seal(folder)
+
+    def changed(file, change, message, sealed=True):
+        """Change a file, with checksums that fit; explain must see it."""
+        before = file.read_text()
+        file.write_text(change(before))
+        if sealed:
+            seal(folder)
+        with pytest.raises(UserError, match=message):
+            explain(tmp_path, "main", UNQOVER)
+        file.write_text(before)
+        seal(folder)
+
+    def other_answer(text):
+        first, *rest = text.splitlines(keepends=True)
+        row = json.loads(first)
+        return "".join([json.dumps(row | {"correct": not row["correct"]}) + "\n", *rest])
+
+    def other_value(text):
+        content = json.loads(text)
+        content["metrics"]["acc"]["value"] += 0.1
+        return json.dumps(content)
+
+    table, items = tmp_path / "tables/main.csv", folder / "unqover/items.jsonl"
+    changed(table, lambda text: text.replace(shown, "12.34"), "make the table again")
+    changed(items, other_answer, r"items\.jsonl", sealed=False)
+    changed(items, other_answer, r"expected acc .* in .*items\.jsonl, which gives")
+    changed(folder / "unqover/metrics.json", other_value, r"in .*metrics\.json, which gives")
     explain(tmp_path, "main", UNQOVER)
-    # Another value in metrics.json likewise.
-    metrics = json.loads((folder / "unqover/metrics.json").read_text())
-    metrics["metrics"]["acc"]["value"] += 0.1
-    write_json(folder / "unqover/metrics.json", metrics)
-    seal(folder)
-    with pytest.raises(UserError, match=r"in .*metrics\.json, which gives"):
-        explain(tmp_path, "main", UNQOVER)

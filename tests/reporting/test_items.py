@@ -3,41 +3,18 @@
 import json
 import math
 import random
+from pathlib import Path
 
 import pytest
 from item_run import HOSTILE, ITEMS, TASKS, item_id, record, write_item_run
 
-from evenprune.analysis.item_texts import READERS, TEXTS, read_texts
 from evenprune.analysis.make_items import LEAST, changes, fitted, joined, leans, stereotyped
 from evenprune.cli import main
 from evenprune.config.grids import Checkpoint
-from evenprune.config.tasks import ANSWERED
 from evenprune.io.errors import UserError
 
 DENSE = Checkpoint("tiny", "dense", "dense", "none", 0)
 PRUNED = Checkpoint("tiny", "sparsegpt", "2of4", "ss", 0)
-
-
-@pytest.fixture(scope="module")
-def root(repo, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("items")
-    write_item_run(repo, folder)
-    return folder
-
-
-def made(root, monkeypatch, *words):
-    monkeypatch.chdir(root)
-    out = root / "items.json"
-    sheet = "results/run_sheet.json"
-    assert main(["make-items", "--run-sheet", sheet, "--out", str(out), *words]) == 0
-    return json.loads(out.read_text())
-
-
-# Texts
-
-
-def test_the_tasks_are_those_that_the_workflow_knows():
-    assert set(READERS) == set(TEXTS) == set(ANSWERED)
 
 
 # Joining
@@ -115,17 +92,6 @@ def test_on_unqover_the_stereotyped_person_is_whom_the_dense_model_leans_to():
     assert "leans" not in found["answers"][1]
 
 
-def test_questions_of_your_own_may_have_different_numbers_of_options(tmp_path):
-    rows = [
-        {"question": "Who?", "options": ["Ann", "Bob"], "answer": "A"},
-        {"question": "What?", "options": ["x", "y", "z"], "answer": "C"},
-    ]
-    (tmp_path / "quiz.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    texts = read_texts("multiple_choice", tmp_path / "quiz.jsonl", "all", {})
-    assert [*texts.values()] == [(("Who?",), ("Ann", "Bob")), (("What?",), ("x", "y", "z"))]
-
-
 # The limit
 
 
@@ -135,19 +101,17 @@ def test_items_beyond_the_limit_are_a_sample_with_changed_ones_first():
     many = small("unqover", [(DENSE, [2] * 3000), (PRUNED, chosen)])
     few = small("crows_pairs", [(DENSE, [1] * 30), (PRUNED, [0] * 30)])
     size = len(json.dumps([many, few]))
-    packed = fitted([many, few], size / 3)
-    assert size / 6 < len(json.dumps(packed)) < size / 2
-    assert [one["of"] for one in packed] == [3000, 30]
-    assert [one["changed"] for one in packed] == [sum(one != 2 for one in chosen), 30]
-    names = [int(item[0]) for item in packed[0]["items"]]
+    packed, rest = fitted([many, few], size / 3)
+    assert size / 6 < len(json.dumps([packed, rest])) < size / 2
+    assert (packed["of"], packed["changed"]) == (3000, sum(one != 2 for one in chosen))
+    assert (rest["of"], rest["changed"], len(rest["items"])) == (30, 30, 30)
+    names = [int(item[0]) for item in packed["items"]]
     assert LEAST < len(names) < 3000
     assert names == sorted(set(names))
     assert all(chosen[k] != 2 for k in names)
-    assert packed[0]["answers"][1]["chosen"] == [chosen[k] for k in names]
-    assert len(packed[1]["items"]) == 30
-    assert [len(one["items"]) for one in fitted([many, few], 1)] == [LEAST, LEAST]
-    whole = fitted([many, few], 2 * size)
-    assert [len(one["items"]) for one in whole] == [3000, 30]
+    assert packed["answers"][1]["chosen"] == [chosen[k] for k in names]
+    for room, counts in ((1, [LEAST, LEAST]), (2 * size, [3000, 30])):
+        assert [len(one["items"]) for one in fitted([many, few], room)] == counts
     # With room for more than what changed, others come too.
     half = fitted([many], size * 0.9)[0]["items"]
     assert {str(k) for k, one in enumerate(chosen) if one != 2} < {item[0] for item in half}
@@ -156,8 +120,13 @@ def test_items_beyond_the_limit_are_a_sample_with_changed_ones_first():
 # The command
 
 
-def test_the_items_of_a_run_are_its_records_with_the_texts_of_its_data(root, monkeypatch):
-    sets = {one["benchmark"]: one for one in made(root, monkeypatch)["sets"]}
+def test_the_items_of_a_run_are_its_records_with_the_texts_of_its_data(repo, tmp_path, monkeypatch):
+    write_item_run(repo, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    command = ["make-items", "--run-sheet", "results/run_sheet.json", "--out", "items.json"]
+    assert main(command) == 0
+    text = Path("items.json").read_text()
+    sets = {one["benchmark"]: one for one in json.loads(text)["sets"]}
     assert set(sets) == set(TASKS)
     for task, one in sets.items():
         assert [item[0] for item in one["items"]] == [item_id(task, k) for k in range(ITEMS)]
@@ -170,6 +139,5 @@ def test_the_items_of_a_run_are_its_records_with_the_texts_of_its_data(root, mon
             assert answers["logprobs"] == [
                 [round(p, 3) for p in [*row["option_logprobs"], *last]] for row in rows
             ]
-    again = (root / "items.json").read_bytes()
-    made(root, monkeypatch)
-    assert (root / "items.json").read_bytes() == again
+    assert main(command) == 0
+    assert Path("items.json").read_text() == text

@@ -8,7 +8,6 @@ import json
 
 import pytest
 from printed_run import PAPER_TABLES, printed_run
-from reporting_run import small_config
 
 from evenprune.reporting.make_tables import build_table
 
@@ -57,11 +56,6 @@ def paper(shared):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-@pytest.fixture(scope="module")
-def config(repo, tmp_path_factory):
-    return small_config(repo, tmp_path_factory.mktemp("paper"), "paper.yaml")
-
-
 def render(config, slug):
     return build_table(printed_run(config, slug), slug)
 
@@ -82,11 +76,10 @@ def place(row, config, aliases):
 
 
 def our_place(row):
-    identity = row.identity
-    names = ("model", "regime", "calibration", "layer", "module")
-    if "layer" not in identity:
-        names = ("model", "method", "regime", "calibration")
-    return tuple(identity[name] for name in names)
+    names = ("model", "method", "regime", "calibration")
+    if "layer" in row.identity:
+        names = ("model", "regime", "calibration", "layer", "module")
+    return tuple(row.identity[name] for name in names)
 
 
 def compare(table, printed, label, config, aliases):

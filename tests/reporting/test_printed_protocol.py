@@ -3,7 +3,6 @@
 import dataclasses
 
 import pytest
-from reporting_run import small_config
 
 from evenprune.analysis import printed
 from evenprune.config.benchmark_keys import Benchmark
@@ -14,11 +13,6 @@ from evenprune.reporting.forms import csv_form
 from evenprune.reporting.tables import Cell, Column, Row, Table
 
 LLAMA = Checkpoint("llama3.1-8b-it", "dense", "dense", "none", 0)
-
-
-@pytest.fixture(scope="module")
-def config(repo, tmp_path_factory):
-    return small_config(repo, tmp_path_factory.mktemp("paper"), "paper.yaml")
 
 
 def printed_value(config, point, benchmark, metric):
@@ -55,9 +49,8 @@ def test_another_protocol_has_no_printed_value(config, slug, metric, update):
 
 
 def test_a_chat_template_of_the_model_counts(config):
-    models = dict(config.models)
-    models[LLAMA.model] = models[LLAMA.model].model_copy(update={"chat_template": True})
-    config = config.model_copy(update={"models": models})
+    own = {LLAMA.model: config.models[LLAMA.model].model_copy(update={"chat_template": True})}
+    config = config.model_copy(update={"models": config.models | own})
     assert printed_value(config, LLAMA, "unqover", "acc") is None
     other = dataclasses.replace(LLAMA, model="vicuna1.5-7b")
     assert printed_value(config, other, "unqover", "acc") is not None
@@ -69,23 +62,11 @@ def test_dto_needs_both_of_its_benchmarks_in_the_paper_s_form(config):
         assert printed_value(changed(config, slug, limit=50), LLAMA, "dto", "dto") is None
 
 
-def test_an_invented_world_never_shows_a_printed_value(repo, tmp_path, monkeypatch):
-    config = small_config(repo, tmp_path)
-    rows = tuple(
-        row | {"model": "world"} if row["model"] == LLAMA.model else row
-        for row in printed.printed_rows()
-    )
-    monkeypatch.setattr(printed, "printed_rows", lambda: rows)
-    printed.printed_values.cache_clear()
-    try:
-        point = dataclasses.replace(LLAMA, model="world")
-        names = [("mmlu", "acc"), ("hellaswag", "acc"), ("dto", "dto")]
-        assert not any(printed_value(config, point, *name) for name in names)
-        # The same names of a run that is no world would have one.
-        real = config.model_copy(update={"source": "external"})
-        assert all(printed_value(real, point, *name) for name in names)
-    finally:
-        printed.printed_values.cache_clear()
+def test_an_invented_world_never_shows_a_printed_value(config):
+    names = [("mmlu", "acc"), ("hellaswag", "acc"), ("dto", "dto")]
+    assert all(printed_value(config, LLAMA, *name) for name in names)
+    world = config.model_copy(update={"source": "world"})
+    assert not any(printed_value(world, LLAMA, *name) for name in names)
 
 
 # Beside each other

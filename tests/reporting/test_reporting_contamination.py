@@ -1,16 +1,15 @@
 """Benchmarks that share their data with the calibration: marked, neither tested nor claimed."""
 
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
-from reporting_run import collect, make_table, read_csv, small_config, write_run
+from reporting_run import made_table, prepare, read_csv, small_config
 
 from evenprune.analysis.results import Quantity
 from evenprune.config.grids import Checkpoint, in_calibration
-from evenprune.reporting.forms import csv_form, to_latex
 from evenprune.reporting.rows import difference, embolden
 from evenprune.reporting.table_columns import Field
-from evenprune.reporting.tables import Cell, Column, Row, Table
+from evenprune.reporting.tables import Cell, Column, Row
 
 SETS = {
     "cp": {"pairs": "crows_pairs"},
@@ -21,28 +20,6 @@ MIXED = {
     "ss-cp": {"pairs": ["stereoset", "crows_pairs"]},
     "ss-cp.gender": {"pairs": ["stereoset", "crows_pairs"], "categories": ["gender"]},
 }
-EXPERIMENT = {
-    "models": ["world"],
-    "methods": ["dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt"],
-    "regimes": ["2of4"],
-    "calibrations": ["ss", *SETS],
-}
-CHANGES = {
-    "calibrations": SETS,
-    "experiments": {"calib_source": EXPERIMENT},
-    "tables": ["main", "stereoset", "claims"],
-}
-
-
-@pytest.fixture(scope="module")
-def config(repo, tmp_path_factory):
-    only = ["main", "calib_source"]
-    return small_config(repo, tmp_path_factory.mktemp("run"), only=only, **CHANGES)
-
-
-@pytest.fixture(scope="module")
-def with_mixed(repo, tmp_path_factory):
-    return small_config(repo, tmp_path_factory.mktemp("mixed"), calibrations={**SETS, **MIXED})
 
 
 @pytest.mark.parametrize(
@@ -59,29 +36,27 @@ def with_mixed(repo, tmp_path_factory):
         ("ss", "calibration", "gender", False),
     ],
 )
-def test_the_rule(with_mixed, calibration, benchmark, category, expected):
+def test_the_rule(repo, tmp_path, calibration, benchmark, category, expected):
+    config = small_config(repo, tmp_path, calibrations={**SETS, **MIXED})
     method = "magnitude" if calibration == "none" else "wanda"
     point = Checkpoint("world", method, "2of4", calibration, 0)
-    assert in_calibration(with_mixed, point, benchmark, category) is expected
-
-
-def make(root, *tables):
-    assert collect(root) == 0
-    assert all(make_table(root, table) == 0 for table in tables)
-    return root
+    assert in_calibration(config, point, benchmark, category) is expected
 
 
 @pytest.fixture(scope="module")
-def run(repo, config, tmp_path_factory):
-    write_run(config, 40)
-    return make(Path(config.results), *CHANGES["tables"])
+def run(repo, tmp_path_factory):
+    methods = ["dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt"]
+    grid = {"methods": methods, "calibrations": ["ss", *SETS]}
+    changes = {"calibrations": SETS, "experiments": {"calib_source": grid}}
+    root, only = tmp_path_factory.mktemp("run"), ["main", "calib_source"]
+    prepare(repo, root, items=40, only=only, **changes)
+    return root
 
 
 def test_marked_cells_are_not_tested(run):
     tested = {
         (row["calibration"], row["benchmark"], row["metric"])
-        for row in read_csv(run / "significance.csv")
-        if row["model"] == "world" and row["against"] == "method"
+        for row in read_csv(run / "significance.csv", against="method")
     }
     assert {key for key in tested if key[1] == "stereoset"} == {
         (name, "stereoset", metric) for name in ("cp", "cp.age") for metric in ("icat", "lms", "ss")
@@ -91,12 +66,10 @@ def test_marked_cells_are_not_tested(run):
 
 
 def test_the_table_marks_and_never_prefers_them(run):
-    rows = {
-        (row["method"], row["calibration"]): row for row in read_csv(run / "tables/stereoset.csv")
-    }
-    for (_, calibration), row in rows.items():
-        assert row["icat_in_calibration"] == ("1" if calibration.startswith("ss") else "")
-        assert row["crows_pairs_in_calibration"] == ("1" if calibration.startswith("cp") else "")
+    for row in made_table(run, "stereoset"):
+        for column, data in (("icat", "ss"), ("crows_pairs", "cp")):
+            known = row["calibration"].startswith(data)
+            assert row[f"{column}_in_calibration"] == ("1" if known else "")
     text = (run / "tables/stereoset.md").read_text()
     assert "‡: no clean test" in text
     cells = [cell.strip() for line in text.splitlines() for cell in line.split("|")]
@@ -108,9 +81,9 @@ def test_the_table_marks_and_never_prefers_them(run):
 
 
 def test_a_claim_on_calibration_data_is_not_tested(repo, tmp_path):
-    changes = {"calibrations": {"ss": {"pairs": "crows_pairs"}}, "tables": ["claims"]}
-    write_run(small_config(repo, tmp_path, only=["main"], **changes), 40)
-    rows = {row["claim"]: row for row in read_csv(make(tmp_path, "claims") / "tables/claims.csv")}
+    changes = {"calibrations": {"ss": {"pairs": "crows_pairs"}}}
+    prepare(repo, tmp_path, items=40, only=["main"], **changes)
+    rows = {row["claim"]: row for row in made_table(tmp_path, "claims")}
     assert rows["crows_pairs"]["verdict"] == "not tested here"
     assert "a clean test: its calibration has the data of CP" in rows["crows_pairs"]["reason"]
     assert rows["unqover"]["verdict"] != "not tested here"
@@ -118,16 +91,10 @@ def test_a_claim_on_calibration_data_is_not_tested(repo, tmp_path):
 
 def test_bold_needs_two_clean_values_and_differences_keep_the_mark():
     column = Column("c", "C", direction="up")
-    field = Field(column, Quantity("b", "m"))
-    known = Cell(9.0, "9", in_calibration=True)
-    rows = [Row(("r",), {"c": cell}) for cell in (known, Cell(1.0, "1"), Cell(2.0, "2"))]
-    embolden(rows, [field], range(3))
-    assert [row.cells["c"].bold for row in rows] == [False, False, True]
-    rows = [Row(("r",), {"c": cell}) for cell in (known, Cell(1.0, "1"))]
-    embolden(rows, [field], range(2))
-    assert not any(row.cells["c"].bold for row in rows)
-    assert difference(column, known, Cell(1.0, "1")).in_calibration
-    assert not difference(column, Cell(2.0, "2"), Cell(1.0, "1")).in_calibration
-    table = Table("t", "T", ("H",), (column,), tuple(rows), ("‡: note",))
-    assert csv_form(table)[0] == ["c", "c_printed", "c_in_calibration"]
-    assert "9‡" in to_latex(table)
+    known, *clean = (Cell(9.0, "9", in_calibration=True), Cell(1.0, "1"), Cell(2.0, "2"))
+    for cells, bold in (((known, *clean), [False, False, True]), ((known, clean[0]), [False] * 2)):
+        rows = [Row(("r",), {"c": replace(cell)}) for cell in cells]
+        embolden(rows, [Field(column, Quantity("b", "m"))], range(len(rows)))
+        assert [row.cells["c"].bold for row in rows] == bold
+    assert difference(column, known, clean[0]).in_calibration
+    assert not difference(column, *clean).in_calibration

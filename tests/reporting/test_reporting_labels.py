@@ -1,35 +1,14 @@
-"""Labels, colours, order and direction: said once, for everything; no number depends on a word."""
+"""Directions of metrics, and words for what only one model needs."""
 
 import pytest
-from both import COMMANDS
 
 from evenprune.analysis import labels
 from evenprune.config.config import load_config
 from evenprune.config.run_sheet import RunSheet
 from evenprune.config.tasks import FACTS, LM_EVAL, TASKS
-from evenprune.io import codedigest
 from evenprune.io.yamlfile import read_yaml
 from evenprune.reporting.forms import ARROWS
 from evenprune.stats.directions import direction, gain
-
-LABELS = "evenprune.analysis.labels"
-# The commands that write words for people.
-SHOWING = (
-    "say-results",
-    *("make-tables", "make-paper", "explain"),
-    *("report-world", "compare", "evaluate"),
-)
-
-
-def test_no_step_that_computes_knows_a_label():
-    """Another word renders tables and figures again; nothing is pruned, evaluated or collected."""
-    steps = {module for name, module in COMMANDS.items() if name not in SHOWING}
-    assert ".analysis.collect_results" in steps
-    for module in steps:
-        full = f"evenprune{module}" if module.startswith(".") else module
-        assert LABELS not in codedigest.import_closure(full), module
-    for name in ("make-tables", "make-paper"):
-        assert LABELS in codedigest.import_closure(f"evenprune{COMMANDS[name]}"), name
 
 
 @pytest.mark.parametrize("task", TASKS)

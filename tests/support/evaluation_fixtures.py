@@ -13,15 +13,12 @@ from reporting_run import write_jsonl
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from evenprune.language_models.journal import Journal
 from evenprune.language_models.language_model import LanguageModel, context_length, logit_transform
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,:?'()\n-"
 
 
-def char_tokenizer(
-    bos: bool = True, words: tuple[str, ...] = (), adds: bool = True
-) -> PreTrainedTokenizerFast:
+def char_tokenizer(bos=True, words=(), adds=True) -> PreTrainedTokenizerFast:
     """One token a character, and one for each of ``words`` wherever it occurs.
 
     With ``bos`` there is a BOS token, which the tokenizer puts before a text if it ``adds`` it.
@@ -44,9 +41,7 @@ def char_tokenizer(
 LETTERS = (" A", " B", " C")
 
 
-def tiny_llama(
-    vocabulary: int, positions: int = 512, seed: int = 0, **changes: int
-) -> LlamaForCausalLM:
+def tiny_llama(vocabulary, positions=512, seed=0, **changes) -> LlamaForCausalLM:
     """A random Llama of two layers; large weights, so that its predictions differ."""
     torch.manual_seed(seed)
     options = {
@@ -57,9 +52,7 @@ def tiny_llama(
     return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **options | changes)).eval()
 
 
-def tiny_lm(
-    bos: bool = True, words: tuple[str, ...] = LETTERS, positions: int = 512, adds: bool = True
-) -> LanguageModel:
+def tiny_lm(bos=True, words=LETTERS, positions=512, adds=True) -> LanguageModel:
     """A tiny random model with a character tokenizer, in memory."""
     tokenizer = char_tokenizer(bos, words, adds)
     return wrap(tiny_llama(len(tokenizer), positions), tokenizer)
@@ -80,9 +73,7 @@ def logprob(lm: LanguageModel, prompt: str, continuation: str) -> float:
     return float(sum(table[k - 1, ids[0, k]] for k in range(start, ids.shape[1])))
 
 
-def save_model(
-    folder: Path, seed: int = 0, positions: int = 512, dtype: torch.dtype = torch.float32
-) -> Path:
+def save_model(folder: Path, seed=0, positions=512, dtype=torch.float32) -> Path:
     """Write a tiny model folder and return it."""
     tokenizer = char_tokenizer(True, LETTERS)
     tiny_llama(len(tokenizer), positions, seed).to(dtype).save_pretrained(folder)
@@ -168,15 +159,12 @@ def write_datasets(root: Path) -> Path:
         pages += [" ", f" = {title} = ", " ", f" {body} ", " ", " = = Life = = ", " ", f" {body} "]
     (root / "wikitext2").mkdir()
     (root / "wikitext2/wiki.test.raw").write_text("\n".join(pages) + "\n")
-    stories = [
-        {"id": k, "text": f"A Vel girl had {k} cats.\n\nThey sang all day."} for k in range(9)
-    ]
-    write_jsonl(root / "tinystories/stories_1000.jsonl", stories)
-    toxic = [
-        {"challenging": k % 2 == 0, "prompt": {"text": f"A Vel man {k} said", "toxicity": 0.25}}
-        for k in range(6)
-    ]
-    write_jsonl(root / "realtoxicityprompts/train.jsonl", toxic)
+    text = "A Vel girl had {} cats.\n\nThey sang all day."
+    rows = [{"id": k, "text": text.format(k)} for k in range(9)]
+    write_jsonl(root / "tinystories/stories_1000.jsonl", rows)
+    prompts = [{"text": f"A Vel man {k} said", "toxicity": 0.25} for k in range(6)]
+    rows = [{"challenging": k % 2 == 0, "prompt": one} for k, one in enumerate(prompts)]
+    write_jsonl(root / "realtoxicityprompts/train.jsonl", rows)
     write_harmbench(root, [(f"Sing song {k}", "standard", "music", "") for k in range(5)])
     return root
 
@@ -190,6 +178,25 @@ def write_harmbench(root: Path, rows: list[tuple[str, str, str, str]]) -> None:
         writer.writerow((*head, "BehaviorID"))
         for k, (text, subset, topic, context) in enumerate(rows):
             writer.writerow([text, subset, topic, "", context, f"id-{k}"])
+
+
+def write_lm_eval_task(folder: Path, name: str, rows: list[dict], **facts) -> Path:
+    """Write a task of lm-eval, by default a choice scored by accuracy, and its data."""
+    write_jsonl(folder / f"{name}.jsonl", rows)
+    task = {
+        "task": name, "dataset_path": "json", "test_split": "test", "metadata": {"version": 1.0},
+        "dataset_kwargs": {"data_files": {"test": str(folder / f"{name}.jsonl")}},
+        "output_type": "multiple_choice", "doc_to_text": "{{question}}", "doc_to_target": "gold",
+        "doc_to_choice": "choices", "metric_list": [{"metric": "acc"}], **facts,
+    }  # fmt: skip
+    # All of it is JSON but for the names of functions.
+    lines = [
+        f"{key}: {value if str(value).startswith('!') else json.dumps(value)}\n"
+        for key, value in task.items()
+        if value is not None
+    ]
+    (folder / f"{name}.yaml").write_text("".join(lines))
+    return folder
 
 
 FOLDERS = {"perplexity": "wikitext2"}  # of the tasks whose data have another name
@@ -226,28 +233,6 @@ def unexplained(task: str, items: list[dict]) -> set[str]:
 def result_of(folder: Path) -> dict:
     """What an evaluation's metrics.json says."""
     return json.loads((folder / "metrics.json").read_text())
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """The two files of an evaluation as they are."""
-    return {name: (folder / name).read_bytes() for name in ("metrics.json", "items.jsonl")}
-
-
-def interrupt_journal(monkeypatch, after=None):
-    """Stop the run as Ctrl-C does, right after its batch number ``after`` is kept, if any.
-
-    Returns the list that every kept batch's (stage, number) is added to, also in later runs.
-    """
-    real, stages = Journal.put, []
-
-    def put(journal, stage, number, values):
-        real(journal, stage, number, values)
-        stages.append((stage, number))
-        if len(stages) == after:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Journal, "put", put)
-    return stages
 
 
 # Fixtures of the folders whose conftest.py names them

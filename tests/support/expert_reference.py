@@ -5,7 +5,6 @@ A matrix is named as in layers.csv, ``LAYER.NUMBER.LINEAR``; LAYER is the librar
 """
 
 import re
-from collections import defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -123,7 +122,7 @@ def agreement(model, result, names, sentences, pairs, method, regime, bias=0.0):
     {name: (share of equal entries, tokens, shared)}
     """
     taken = record(model, names, sentences)
-    found = defaultdict(tuple)
+    found = {}
     for name in names:
         place = place_of(model, name)
         if place is None:
@@ -133,4 +132,4 @@ def agreement(model, result, names, sentences, pairs, method, regime, bias=0.0):
         pruned = matrix(*place_of(result, name)).detach().double().numpy()
         expected = reference.prune(dense, hessian, method, regime)
         found[name] = (float(np.mean((expected == 0) == (pruned == 0))), tokens, shared)
-    return dict(found)
+    return found

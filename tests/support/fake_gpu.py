@@ -46,9 +46,6 @@ class FakeGpuTensor(Tensor):
     def __init__(self, shadow: Tensor) -> None:
         self.shadow = shadow
 
-    def __repr__(self) -> str:  # type: ignore[override]
-        return f"FakeGpuTensor({tuple(self.shape)}, {self.dtype})"
-
     device = property(lambda self: torch.device(DEVICE))  # type: ignore[assignment]
     is_cuda = property(lambda self: True)  # type: ignore[assignment]
     is_cpu = property(lambda self: False)  # type: ignore[assignment]
@@ -194,23 +191,6 @@ def _shadow(value: Any) -> Any:
     return value.shadow if isinstance(value, FakeGpuTensor) else value
 
 
-class _Event:
-    """In the place of a CUDA event."""
-
-    def __init__(self, enable_timing: bool = False) -> None:
-        self.timed = enable_timing
-
-    def record(self, stream: object = None) -> None:
-        """Do nothing: there is no time on a device that is not there."""
-
-    def synchronize(self) -> None:
-        """Do nothing: all is done at once."""
-
-    def elapsed_time(self, _other: "_Event") -> float:
-        """Return no time."""
-        return 0.0
-
-
 @contextlib.contextmanager
 def fake_gpu() -> Iterator[FakeGpu]:
     """Yield the device ``cuda:0``, which exists meanwhile.
@@ -222,7 +202,7 @@ def fake_gpu() -> Iterator[FakeGpu]:
         "_lazy_init": lambda: None,
         "is_available": lambda: True,
         "synchronize": lambda device=None: None,
-        "Event": _Event,
+        "Event": lambda **_: mock.Mock(**{"elapsed_time.return_value": 0.0}),  # there is no time
         "current_stream": lambda device=None: None,
         "device_of": lambda tensor: contextlib.nullcontext(),
         "get_device_name": lambda device=None: "fake",

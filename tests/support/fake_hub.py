@@ -84,16 +84,14 @@ class FakeHub:
         if revision not in repository.commits:
             return self.refuse(request, 404, "RevisionNotFound")
         files = repository.commits[revision]
-        if rest[0] == "revision":
-            siblings = [{"rfilename": file} for file in files]
-            info = {"id": name, "sha": revision, "siblings": siblings, "tags": []}
-            return self.send(request, json.dumps(info).encode(), {}, body)
-        if rest[0] == "tree":
-            tree = [
-                {"type": "file", "path": file, "size": len(data), "oid": "0" * 40}
-                for file, data in files.items()
-            ]
-            return self.send(request, json.dumps(tree).encode(), {}, body)
+        siblings = [{"rfilename": file} for file in files]
+        known = {
+            "revision": {"id": name, "sha": revision, "siblings": siblings, "tags": []},
+            "tree": [{"type": "file", "path": file, "size": len(data), "oid": "0" * 40}
+                     for file, data in files.items()],
+        }  # fmt: skip
+        if rest[0] in known:
+            return self.send(request, json.dumps(known[rest[0]]).encode(), {}, body)
         if rest[0] != "resolve":
             return self.refuse(request, 404, "")
         file = "/".join(rest[2:])
@@ -103,8 +101,8 @@ class FakeHub:
         etag = hashlib.sha256(data).hexdigest()
         return self.send(request, data, {"X-Repo-Commit": revision, "ETag": f'"{etag}"'}, body)
 
-    def send(self, request, data: bytes, headers: dict[str, str], body: bool) -> None:
-        request.send_response(200)
+    def send(self, request, data: bytes, headers: dict, body: bool, status: int = 200) -> None:
+        request.send_response(status)
         for key, value in {**headers, "Content-Length": str(len(data))}.items():
             request.send_header(key, value)
         request.end_headers()
@@ -112,7 +110,4 @@ class FakeHub:
             request.wfile.write(data)
 
     def refuse(self, request, status: int, code: str) -> None:
-        request.send_response(status)
-        request.send_header("X-Error-Code", code)
-        request.send_header("Content-Length", "0")
-        request.end_headers()
+        self.send(request, b"", {"X-Error-Code": code}, False, status)

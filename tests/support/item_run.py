@@ -21,22 +21,14 @@ ASKED = {
     "crows_pairs": {"split": "revised"},
     "stereoset": {"split": "intrasentence"},
 }
+METHODS = ["dense", "sparsegpt", "debias-sparsegpt"]
+GRID = {"models": ["tiny"], "methods": METHODS, "regimes": ["2of4"], "calibrations": ["ss"]}
 CONFIG = {
-    "source": "external",
-    "mirror": "mirror",
+    "source": "external", "mirror": "mirror", "experiments": {"main": GRID},
     "models": {"tiny": {"mirror": "tiny", "label": "Tiny & <co>"}},
     "benchmarks": {task: {"task": task, "dataset": task} for task in TASKS},
-    "experiments": {
-        "main": {
-            "models": ["tiny"],
-            "methods": ["dense", "sparsegpt", "debias-sparsegpt"],
-            "regimes": ["2of4"],
-            "calibrations": ["ss"],
-        }
-    },
-    "tables": ["main", "bbq"],
-    "figures": ["unqover_heatmap"],
-}
+    "tables": ["main", "bbq"], "figures": ["unqover_heatmap"],
+}  # fmt: skip
 
 
 def _row(task: str, k: int) -> dict:
@@ -89,14 +81,11 @@ def record(task: str, method: str, k: int) -> dict:
     step = {"sparsegpt": 3, "debias-sparsegpt": 10}.get(method)
     pred = 0 if step and k % step == 0 else WIDTH[task] - 1
     found = {
-        "item_id": item_id(task, k),
+        "item_id": item_id(task, k), "cluster": str(k // 4), "pred": pred, "tie": False,
         "category": {"unqover": "religion", "bbq": "Age"}.get(task, "age"),
-        "option_logprobs": [-1.0 - j - k / 1000 + 5 * (j == pred) - 5 for j in range(WIDTH[task])],
-        "pred": pred,
         "gold": {"unqover": 2, "bbq": 2}.get(task, 0),
-        "tie": False,
-        "cluster": str(k // 4),
-    }
+        "option_logprobs": [-1.0 - j - k / 1000 + 5 * (j == pred) - 5 for j in range(WIDTH[task])],
+    }  # fmt: skip
     if k == 7:  # near ties
         found["option_logprobs"] = [-1.0 - 0.05 * (j != pred) for j in range(WIDTH[task])]
     found["correct"] = found["correct_shared"] = pred == found["gold"]

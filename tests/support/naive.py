@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -61,8 +60,8 @@ class NaiveModel:
         """Return ln p of each token of a sentence without context."""
         return self.logprobs([self.prefix, *self.bare(text)])
 
-    def letters(self, prompt: str, count: int) -> SimpleNamespace:
-        """Return logits and ln p of " A", " B" … after a prompt, and the prompt's tokens.
+    def letters(self, prompt: str, count: int) -> tuple[list[float], list[float], int]:
+        """Return logits and ln p of " A", " B" … after a prompt, and how many tokens that has.
 
         Each letter must be exactly one more token of prompt and letter.
         """
@@ -73,11 +72,7 @@ class NaiveModel:
             ids.append(last)
         assert len(set(ids)) == count
         last = self.table(tokens, last=1)[-1].double()
-        return SimpleNamespace(
-            logits=last[ids].tolist(),
-            logprobs=last.log_softmax(-1)[ids].tolist(),
-            n_tokens=len(tokens),
-        )
+        return last[ids].tolist(), last.log_softmax(-1)[ids].tolist(), len(tokens)
 
     def continuation(self, context: str, text: str) -> float:
         """Return the summed ln p of a text after a context, both tokenised together.
@@ -139,13 +134,12 @@ def crows_pairs(model: NaiveModel, item: Any) -> dict[str, Any]:
 
 def _lettered(model: NaiveModel, form: str, item: Any, gold: int) -> dict[str, Any]:
     prompt = form.format(*item.answers, context=item.context, question=item.question)
-    found = model.letters(prompt, 3)
-    pred = best(found.logits)
+    logits, logprobs, count = model.letters(prompt, 3)
+    pred = best(logits)
     return {
-        "option_logits": found.logits, "option_logprobs": found.logprobs,
-        "mass": sum(map(math.exp, found.logprobs)), "pred": pred, "correct": pred == gold,
-        "tie": False, "n_tokens": found.n_tokens, "truncated": False, "path": "next-token",
-        "perm": "012",
+        "option_logits": logits, "option_logprobs": logprobs, "mass": sum(map(math.exp, logprobs)),
+        "pred": pred, "correct": pred == gold, "tie": False, "n_tokens": count,
+        "truncated": False, "path": "next-token", "perm": "012",
     }  # fmt: skip
 
 
@@ -163,13 +157,9 @@ def mmlu(model: NaiveModel, item: Any) -> dict[str, Any]:
     """Score an MMLU question by its letters, in lm-eval's prompt with the subject."""
     subject = item.category.replace("_", " ")
     prompt = MMLU.format(*item.choices, subject=subject, question=item.query.strip())
-    scores = model.letters(prompt, 4).logprobs
-    return {
-        "option_logprobs": scores,
-        "pred": best(scores),
-        "correct": best(scores) == item.gold,
-        "tie": False,
-    }
+    _, scores, _ = model.letters(prompt, 4)
+    pred = best(scores)
+    return {"option_logprobs": scores, "pred": pred, "correct": pred == item.gold, "tie": False}
 
 
 def cloze(model: NaiveModel, question: str, options: Sequence[str], gold: int) -> dict[str, Any]:

@@ -4,24 +4,17 @@ A table of the paper is fed only what it prints itself, so that every one of its
 can be compared with ours (``tests/reporting/test_paper_tables.py``).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from evenprune.analysis import mask_diffs
 from evenprune.analysis.printed import DIFFERENCE, printed_rows, scaled
-from evenprune.analysis.results import Group, Measured, Quantity, Results, Significance
+from evenprune.analysis.results import POINT, Measured, Quantity, Results, Significance
 from evenprune.analysis.run import Run
-from evenprune.config.config import Config
-from evenprune.config.grids import (
-    Checkpoint,
-    all_checkpoints,
-    experiment_checkpoints,
-    mask_references,
-)
+from evenprune.analysis.significance import METHOD
+from evenprune.config import grids
 from evenprune.config.run_sheet import RunSheet
 from evenprune.config.tasks import FACTS
-from evenprune.io.errors import UserError
 
 # The label in the paper of each table of ours that has its form.
 PAPER_TABLES = {
@@ -44,103 +37,63 @@ PAPER_TABLES = {
 }
 
 
-@dataclass(frozen=True)
-class Printed:
-    """One printed number: whose it is, its value on the scale of results.csv, its dagger."""
-
-    point: Checkpoint
-    quantity: Quantity
-    value: float
-    dagger: bool
-
-
-def quantity(run_sheet: RunSheet, name: str) -> Quantity | None:
+def quantity(sheet, name):
     """Return our quantity of a name of printed.csv, None where the run has no such benchmark."""
     head, _, category = name.partition("/")
     task, _, metric = head.partition(":")
     if task in ("dto", "serving", mask_diffs.SLUG):
         return Quantity(task, metric or task, category)
-    slug = run_sheet.primary(task)
-    return None if slug is None else Quantity(slug, metric or run_sheet.headline(slug), category)
+    slug = sheet.primary(task)
+    return slug and Quantity(slug, metric or sheet.headline(slug), category)
 
 
-def numbers(run_sheet: RunSheet, label: str | None) -> list[Printed]:
-    """Return the printed numbers of one table of the paper (None: all) that a run could have."""
-    found = []
+def numbers(sheet, label):
+    """Return {(point, quantity): (value, dagger)} of one table of the paper, as a run has them."""
+    found = {}
     for row in printed_rows():
-        if label not in (None, row["table"]) or not row["model"]:
+        if row["table"] != label or not row["model"] or row["calibration"] == DIFFERENCE:
             continue
-        if row["calibration"] == DIFFERENCE:
-            continue
-        one = quantity(run_sheet, row["metric"])
-        if one is not None:
-            point = Checkpoint(
-                row["model"], row["method"], row["regime"], row["calibration"], seed=0
-            )
-            value = scaled(row["value"], row["metric"])
-            found.append(Printed(point, one, value, row["dagger"] == "1"))
+        if one := quantity(sheet, row["metric"]):
+            point = grids.Checkpoint(*(row[name] for name in POINT), seed=0)
+            found[point, one] = scaled(row["value"], row["metric"]), row["dagger"] == "1"
     return found
 
 
 class PrintedResults(Results):
     """Printed numbers as ``Results``."""
 
-    def __init__(self, found: Sequence[Printed]) -> None:
+    def __init__(self, found):
         self.path = Path("printed.csv")
-        self._values = {(one.point, one.quantity): Measured(one.value) for one in found}
+        self._values = {place: Measured(value) for place, (value, _) in found.items()}
 
 
 class PrintedSignificance(Significance):
-    """The paper's daggers as tests: p is 0 with one and 1 without, for it prints no more."""
+    """The paper's daggers as tests against SparseGPT: p is 0 with one and 1 without."""
 
-    def __init__(self, found: Sequence[Printed], run_sheet: RunSheet) -> None:
+    def __init__(self, found, sheet):
         self._tests = {}
-        tested = {slug: FACTS[entry.task].means for slug, entry in run_sheet.benchmarks().items()}
-        self._values = {
-            (one.point, one.quantity): one
-            for one in found
-            if one.quantity.metric in tested.get(one.quantity.benchmark, ())
-        }
-
-    def of(self, group: Group, benchmark: str, metric: str) -> tuple[float, float] | None:
-        """Return (difference to sparsegpt, 0 or 1), None where one of the two is not printed."""
-        point = group.checkpoints()[0]
-        base = Checkpoint(point.model, "sparsegpt", point.regime, point.calibration, point.seed)
-        pair = [self._values.get((one, Quantity(benchmark, metric))) for one in (point, base)]
-        if point == base or pair[0] is None or pair[1] is None:
-            return None
-        return pair[0].value - pair[1].value, 0.0 if pair[0].dagger else 1.0
-
-    def difference(
-        self, group: Group, benchmark: str, metric: str
-    ) -> tuple[float, float, int] | None:
-        """Return None: the paper prints no spread."""
-        return None
+        means = {slug: FACTS[entry.task].means for slug, entry in sheet.benchmarks().items()}
+        for (point, one), (value, dagger) in found.items():
+            base = found.get((replace(point, method="sparsegpt"), one))
+            tested = one.metric in means.get(one.benchmark, ()) and not one.category
+            if tested and base and point.method != "sparsegpt":
+                of_point = (getattr(point, name) for name in POINT)
+                key = (METHOD, *of_point, "0", one.benchmark, one.metric)
+                self._tests[key] = {"diff": value - base[0], "p": 0.0 if dagger else 1.0}
 
 
-def printed_run(config: Config, table: str | None = None) -> Run:
-    """Return the paper's numbers as a run of ``config``, those of one table of ours or all.
+def printed_run(config, table):
+    """Return the paper's numbers of one table of ours as a run of ``config``.
 
-    ``config`` has the paper's models, methods and benchmarks by their names, as in
-    ``config/paper.yaml``. Raises UserError where ``table`` has no counterpart in the paper.
+    That has the paper's models, methods and benchmarks by their names, as ``config/paper.yaml``.
     """
-    if table is not None and table not in PAPER_TABLES:
-        raise UserError(
-            f"expected a table of the paper ({', '.join(PAPER_TABLES)}), got {table}; it has no "
-            "printed values"
-        )
-    compared = mask_references(config)
-    files: dict[Checkpoint, dict[str, str | None]] = {
-        point: {
-            "evals": None,
-            "check": None,
-            "masks": "printed.csv" if point in compared else None,
-            "calibration_manifest": None,
-            "serving": None,
-        }
-        for point in all_checkpoints(config)
+    compared = grids.mask_references(config)
+    files = {
+        point: dict.fromkeys(("evals", "check", "calibration_manifest", "serving"))
+        | {"masks": "printed.csv" if point in compared else None}
+        for point in grids.all_checkpoints(config)
     }
-    grids = {name: experiment_checkpoints(config, name) for name in config.experiments}
-    sheet = RunSheet(config, grids, files)
-    found = numbers(sheet, None if table is None else PAPER_TABLES[table])
+    experiments = {name: grids.experiment_checkpoints(config, name) for name in config.experiments}
+    sheet = RunSheet(config, experiments, files)
+    found = numbers(sheet, PAPER_TABLES[table])
     return Run(sheet, PrintedResults(found), PrintedSignificance(found, sheet))

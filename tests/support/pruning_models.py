@@ -97,37 +97,29 @@ def save_tokenizer(folder: Path) -> None:
     assert len(vocabulary) <= VOCABULARY
     tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        bos_token="<s>",
-        eos_token="</s>",
-        pad_token="<pad>",
-        unk_token="<unk>",
-    ).save_pretrained(folder)
+    special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
+
+
+@torch.no_grad()
+def make_large(model) -> None:
+    """Draw weights that are larger than a fresh model's, so that every part matters."""
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            parameter.normal_(std=0.2)
+        else:
+            parameter.add_(0.1 * torch.randn_like(parameter))
 
 
 def save_model(
-    folder: Path,
-    name: str = "llama",
-    seed: int = 0,
-    dtype: torch.dtype = torch.float32,
-    max_shard_size: str = "1GB",
-    **arguments,
+    folder: Path, name="llama", seed=0, dtype=torch.float32, max_shard_size="1GB", **arguments
 ) -> Path:
-    """Write a random model of an architecture and its tokenizer; return the folder.
-
-    The weights are larger than a fresh model's, so that attention and soft caps matter.
-    """
+    """Write a random model of an architecture and its tokenizer; return the folder."""
     architecture = (ARCHITECTURES | EXPERTS)[name]
     config = getattr(transformers, architecture.config)(**architecture.arguments | arguments)
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(config)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim > 1:
-                parameter.normal_(std=0.2)
-            else:
-                parameter.add_(0.1 * torch.randn_like(parameter))
+    make_large(model)
     model.to(dtype).save_pretrained(folder, max_shard_size=max_shard_size)
     save_tokenizer(folder)
     return folder

@@ -99,17 +99,13 @@ def prune(weight, h, method, regime, damping=0.01, block=128):
     weight = weight.copy()
     structured = "of" in regime
     share = int(regime[0]) / 4 if structured else int(regime[1:]) / 100
-    if method == "magnitude":
-        scores = np.abs(weight)
+    if method in ("magnitude", "wanda"):
+        norms = np.sqrt(np.diag(h)) if method == "wanda" else 1.0
+        scores = np.abs(weight) * norms
         if structured:
             mask = grouped(scores, int(4 * share))
-        else:
+        elif method == "magnitude":
             mask = choose(scores, int(share * scores.size))
-        return np.where(mask, 0.0, weight)
-    if method == "wanda":
-        scores = np.abs(weight) * np.sqrt(np.diag(h))
-        if structured:
-            mask = grouped(scores, int(4 * share))
         else:
             mask = np.stack([choose(row, int(share * row.size)) for row in scores])
         return np.where(mask, 0.0, weight)
@@ -122,15 +118,15 @@ def prune(weight, h, method, regime, damping=0.01, block=128):
     weight[:, dead] = 0.0
     upper = np.linalg.cholesky(np.linalg.inv(h)).T
     mask = np.zeros(weight.shape, dtype=bool)
+    step = 4 if structured else block
     for column in range(width):
-        if structured and column % 4 == 0:
-            group = slice(column, column + 4)
+        if column % step == 0:
+            group = slice(column, min(column + step, width))
             scores = (weight[:, group] / np.diag(upper)[group]) ** 2
-            mask[:, group] = grouped(scores, int(4 * share))
-        if not structured and column % block == 0:
-            group = slice(column, min(column + block, width))
-            scores = (weight[:, group] / np.diag(upper)[group]) ** 2
-            mask[:, group] = choose(scores, int(share * scores.size))
+            if structured:
+                mask[:, group] = grouped(scores, int(4 * share))
+            else:
+                mask[:, group] = choose(scores, int(share * scores.size))
         error = np.where(mask[:, column], weight[:, column] / upper[column, column], 0.0)
         weight[:, column:] -= np.outer(error, upper[column, column:])
     return np.where(mask, 0.0, weight)

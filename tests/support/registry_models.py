@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from pruning_models import make_large
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
@@ -115,29 +116,20 @@ def small_config(kind: str, layers: int) -> PreTrainedConfig:
     return type(default)(**shrink(default, layers) | ARGUMENTS.get(kind, lambda _: {})(layers))
 
 
-def save_random(
-    folder: Path, kind: str, layers: int, dtype: torch.dtype = torch.float32, seed: int = 0
-) -> Path:
+def save_random(folder: Path, kind: str, layers: int, dtype=torch.float32) -> Path:
     """Write a random model of a type, with weights so large that every part matters."""
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     try:
         config = small_config(kind, layers)
         with torch.device("meta"):
-            count = sum(p.numel() for p in AutoModelForCausalLM.from_config(config).parameters())
-        if count > LARGEST:
-            raise NotSmall(f"{count} parameters")
-        model = AutoModelForCausalLM.from_config(config)
-    except NotSmall:
-        raise
+            count = AutoModelForCausalLM.from_config(config).num_parameters()
+        model = AutoModelForCausalLM.from_config(config) if count <= LARGEST else None
     except Exception as error:
-        first = str(error).strip().splitlines() or [""]
-        raise NotSmall(f"{type(error).__name__}: {first[0][:140]}") from error
+        raise NotSmall(f"{type(error).__name__}: {str(error).strip()[:140]}") from error
+    if model is None:
+        raise NotSmall(f"{count} parameters")
+    make_large(model)
     with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim > 1:
-                parameter.normal_(std=0.2)
-            else:
-                parameter.add_(0.1 * torch.randn_like(parameter))
         stored = model.state_dict().keys()
         for name, buffer in model.named_buffers():
             if name in stored and buffer.is_floating_point():

@@ -2,14 +2,12 @@
 
 The reference runs the whole unmodified model with hooks on its linears, block after block with
 the pruned weights before it, and shares no code with the package.
-``python tests/support/registry_sweep.py docs/architectures.md`` writes the table again.
+``python docs/architectures.py`` writes the page of all types again.
 """
 
 import csv
 import random
 import re
-import sys
-import tempfile
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +16,8 @@ import expert_reference
 import numpy as np
 import reference
 import torch
-import transformers
-from registry_models import TYPES, NotSmall, save_random
-from safetensors import safe_open
+from registry_models import NotSmall, save_random
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from evenprune.blocks.packing import Text
@@ -57,9 +54,7 @@ def token_pairs(count: int = 10, seed: int = 0) -> list[TokenPair]:
     return pairs
 
 
-def sweep_type(
-    kind: str, folder: Path, layers: int = LAYERS, dtype: torch.dtype = torch.float32
-) -> Row:
+def sweep_type(kind: str, folder: Path, layers: int = LAYERS, dtype=torch.float32) -> Row:
     """Save, prune and compare one type; AssertionError where the result is wrong."""
     try:
         save_random(folder / "dense", kind, layers, dtype)
@@ -71,9 +66,6 @@ def sweep_type(
         manifest = prune_model(dense, Options("sparsegpt", REGIME), text, out, "cpu")
     except UserError as error:
         refusal = str(error).replace(str(dense), "DIR")
-    else:
-        refusal = ""
-    if refusal:
         assert "\n" not in refusal
         assert not out.exists()
         return Row(kind, "refused", refusal)
@@ -90,20 +82,12 @@ def stored_tensors(folder: Path) -> dict[str, torch.Tensor]:
     """Return the bytes of all stored tensors."""
     tensors = {}
     for path in folder.glob("*.safetensors"):
-        with safe_open(path, "pt") as file:
-            for name in file.keys():  # noqa: SIM118
-                value = file.get_tensor(name)
-                tensors[name] = value.contiguous().flatten().view(torch.uint8)
-    return tensors
+        tensors |= load_file(path)
+    return {name: value.flatten().view(torch.uint8) for name, value in tensors.items()}
 
 
 def mask_agreement(
-    dense: Path,
-    out: Path,
-    text: Text,
-    method: str = "sparsegpt",
-    regime: str = REGIME,
-    bias: float = 0.0,
+    dense: Path, out: Path, text: Text, method="sparsegpt", regime=REGIME, bias=0.0
 ) -> dict[str, tuple]:
     """Return {matrix: (share of equal mask entries, tokens, shared)} of all pruned matrices.
 
@@ -177,63 +161,6 @@ def load_exact(folder: Path):
     raise AssertionError(f"{folder} does not run in float64 or float32")
 
 
-HEAD = """# Which architectures are pruned
-
-We made a random model of {layers} layers for nearly every type of causal language model in
-transformers {version}, and pruned it with SparseGPT ({regime}) on {pairs} pairs of random tokens.
-Code written apart pruned the same models in float64, by transformers' own forward passes. In every
-pruned type at least {agreement:.2%} of the mask entries of each matrix agree. Everything else stays
-byte for byte the same, and the result loads in transformers.
-
-`prune` tries a model on a few tokens and looks at its parameters, then prunes or refuses it. It
-refuses a block with a weight matrix (outside its linear layers) as large as its smallest linear
-layer; a wider model of that type may pass. Routers, the gates of shared experts and depthwise
-convolutions stay dense. `--method magnitude` needs no calibration text, so it also prunes types
-whose code uses a weight without calling its layer.
-
-| outcome | why | types |
-| --- | --- | --- |
-"""
-END = """
-`python tests/support/registry_sweep.py docs/architectures.md` writes this page; slow tests check
-a third of it.
-"""
-# A part of the sentence that refuses a type -> the same in the page's words.
-REASONS = {
-    "are not called for ordinary text": "Its code uses a weight without calling the "
-    "layer, or needs an encoder.",
-    "renames or joins tensors": "transformers renames or joins its tensors while it loads them.",
-    "is a matrix, but not the weight": "A large matrix of no linear layer would stay dense.",
-    "nn.ModuleList": "It has no single list of equal decoder blocks.",
-    "hidden states": "Its blocks exchange more than hidden states, or in another form.",
-    "does not load": "transformers does not load it as a causal language model.",
-    "": "A run on a few tokens fails, or stored tensors fit no parameter.",
-}
-
-
-def write_page(path: Path) -> None:
-    """Sweep all types and write the page of the docs."""
-    rows = []
-    for kind in TYPES:
-        with tempfile.TemporaryDirectory() as place:
-            rows.append(sweep_type(kind, Path(place)))
-    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for row in rows:
-        why = {"pruned": "", "not small": "We could not make a small model of it."}.get(row.outcome)
-        if why is None:
-            why = next(words for part, words in REASONS.items() if part in row.reason)
-        groups[row.outcome, why].append(row.kind)
-    page = HEAD.format(
-        layers=LAYERS, regime=REGIME, pairs=len(token_pairs()), version=transformers.__version__,
-        agreement=min(row.agreement for row in rows if row.outcome == "pruned"),
-    )  # fmt: skip
-    for outcome in ("pruned", "refused", "not small"):
-        for (said, why), kinds in groups.items():
-            if said == outcome:
-                page += f"| {outcome} ({len(kinds)}) | {why} | {', '.join(sorted(kinds))} |\n"
-    path.write_text(page + END)
-
-
 def documented(path: Path) -> dict[str, str]:
     """Return the outcome of each type in the page of the docs."""
     cells = [line.split(" | ") for line in path.read_text().splitlines() if " | " in line][2:]
@@ -242,7 +169,3 @@ def documented(path: Path) -> dict[str, str]:
         for outcome, _, kinds in cells
         for kind in kinds.removesuffix(" |").split(", ")
     }
-
-
-if __name__ == "__main__":
-    write_page(Path(sys.argv[1]))

@@ -15,6 +15,7 @@ from evenprune.config.run_sheet import contents, read_run_sheet
 from evenprune.config.tasks import JUDGED
 from evenprune.io.checksums import sealed
 from evenprune.io.files import sha256_file
+from evenprune.io.yamlfile import merge, read_yaml
 from evenprune.pruning import compare_masks
 
 CATEGORIES = {
@@ -39,12 +40,10 @@ MODULES = (
     *(f"self_attn.{name}_proj" for name in "qkvo"),
     *(f"mlp.{name}_proj" for name in ("gate", "up", "down")),
 )
-UNCERTAINTY = (
-    ("confidence", "correct", 0.7),
-    ("confidence", "wrong", 0.6),
-    ("entropy", "correct", 0.5),
-    ("entropy", "wrong", 0.8),
-)
+UNCERTAINTY = {
+    "confidence_correct": 0.7, "confidence_wrong": 0.6, "entropy_correct": 0.5,
+    "entropy_wrong": 0.8,
+}  # fmt: skip
 
 
 def write_json(path: Path, content) -> None:
@@ -89,19 +88,14 @@ def small_config(
 
     ``only``: with these experiments of it alone, the others left out.
     """
-    from evenprune.io.yamlfile import merge, read_yaml
-
-    given = read_yaml(repo / "config" / name)
-    given = merge(given, changes)
+    given = merge(read_yaml(repo / "config" / name), changes)
     config = load_config(given, repo / "config/world.yaml", repo / "config/catalogue.yaml")
-    config = config.model_copy(update={"results": str(results)})
-    if not only:
-        return config
-    serving = config.serving
-    if serving.experiment not in only:
-        serving = serving.model_copy(update={"experiment": None})
-    grids = {one: config.experiments[one] for one in only}
-    return config.model_copy(update={"experiments": grids, "serving": serving})
+    update = {"results": str(results)}
+    if only:
+        update["experiments"] = {one: config.experiments[one] for one in only}
+        if config.serving.experiment not in only:
+            update["serving"] = config.serving.model_copy(update={"experiment": None})
+    return config.model_copy(update=update)
 
 
 def _mean(values: list[float]) -> dict:
@@ -172,7 +166,7 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
     if task == "unqover":
         for row in rows:
             row["unknown_idx"] = 0
-        metrics |= {f"{kind}_{part}": _figure(value, items) for kind, part, value in UNCERTAINTY}
+        metrics |= {name: _figure(value, items) for name, value in UNCERTAINTY.items()}
     if task in JUDGED:
         metric = "unsafe_rate"
         for row in rows:
@@ -182,17 +176,12 @@ def write_benchmark(folder: Path, task: str, skill: float, seed: str, items: int
         metrics = {"unsafe_rate": total, "says_unsafe_paper": total}
         rates = ("unparsed", "refusal", "empty")
         metrics |= {f"{name}_rate": _figure(0.05, items) for name in rates}
-    write_json(
-        folder / "metrics.json",
-        {
-            "benchmark": folder.name,
-            "task": task,
-            "headline": next(iter(metrics)),
-            "metrics": metrics,
-            "categories": {name: {metric: _mean(values)} for name, values in by_category.items()},
-            "spec": {"protocol": {"items_in_data": 14042}},
-        },
-    )
+    result = {
+        "benchmark": folder.name, "task": task, "headline": next(iter(metrics)),
+        "metrics": metrics, "spec": {"protocol": {"items_in_data": 14042}},
+        "categories": {name: {metric: _mean(values)} for name, values in by_category.items()},
+    }  # fmt: skip
+    write_json(folder / "metrics.json", result)
     write_jsonl(folder / "items.jsonl", rows)
 
 
@@ -210,12 +199,12 @@ def serving_part(skill: float, digests: dict) -> dict:
     }
 
 
-def write_serving(path: Path, parts: dict[str, dict], rounds: int = 5) -> None:
+def write_serving(path: Path, parts: dict[str, dict]) -> None:
     """Write a model's efficiency.json as benchmark-serving does, its machine slower every round."""
     generator = random.Random("serving")
     records = []
-    for number, size, name in itertools.product(range(1, rounds + 1), (1, 8), parts):
-        metrics = parts[name]["categories"][f"batch {size}"]
+    for number, size, name in itertools.product(range(1, 6), (1, 8), parts):
+        metrics = parts[name]["metrics"]
         speed = generator.uniform(0.99, 1.01) / number
         figures = {
             "decode_tok_per_s": metrics["decode_tok_per_s"]["value"] * speed,
@@ -223,33 +212,25 @@ def write_serving(path: Path, parts: dict[str, dict], rounds: int = 5) -> None:
         }
         about = {"round": number, "checkpoint": name, "batch": size}
         records.append({**about, "figures": figures})
-    write_sealed(
-        path,
-        {
-            "benchmark": "serving",
-            "digest": "d" * 16,
-            "spec": {"device": "cpu", "batch_sizes": [1, 8]},
-            "system": {"threads": 2},
-            "dense": next((name for name in parts if "/dense/dense/" in name), None),
-            "host": "here",
-            "checkpoints": parts,
-            "rounds": records,
-        },
-    )
+    content = {
+        "benchmark": "serving", "digest": "d" * 16, "system": {"threads": 2}, "host": "here",
+        "spec": {"device": "cpu", "batch_sizes": [1, 8]},
+        "dense": next((name for name in parts if "/dense/dense/" in name), None),
+        "checkpoints": parts, "rounds": records,
+    }  # fmt: skip
+    write_sealed(path, content)
 
 
 def write_calibration(path: Path) -> None:
     """Write the manifest of a calibration set."""
     counts = {"total": 30, "kept": 20, "dropped": 10}
-    write_sealed(
-        path,
-        {
-            "files": {"pairs.jsonl": "p" * 64, "texts.jsonl": "t" * 64},
-            "pairs": {**counts, "categories": {"gender": counts, "race": counts}},
-            "texts": {"kept": 4, "tokens": 100},
-            "tokens": {"pairs": 400, "texts": 100},
-        },
-    )
+    content = {
+        "files": {"pairs.jsonl": "p" * 64, "texts.jsonl": "t" * 64},
+        "pairs": {**counts, "categories": {"gender": counts, "race": counts}},
+        "texts": {"kept": 4, "tokens": 100},
+        "tokens": {"pairs": 400, "texts": 100},
+    }
+    write_sealed(path, content)
 
 
 def write_masks(path: Path, seed: str) -> None:
@@ -311,10 +292,10 @@ def write_run(config: Config, items: int = ITEMS) -> Path:
 # Steps of a run, by their commands
 
 
-def read_csv(path):
-    """Return the rows of a CSV file."""
+def read_csv(path, **cells):
+    """Return the rows of a CSV file, those that have these cells."""
     with open(path, encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
+        return [row for row in csv.DictReader(lines) if cells.items() <= row.items()]
 
 
 FILES = {
@@ -347,19 +328,15 @@ def make_tables(root, *more, **shown):
     return main(["make-tables", *given, "--run-sheet", str(sheet), *out, *more])
 
 
-def make_table(root, table, *more):
+def make_table(root, table):
     """Run make-tables for one table; return its exit status."""
-    return make_tables(root, *more, tables=[table])
+    return make_tables(root, tables=[table])
 
 
-def make_figure(root, figure, *more):
-    """Run make-tables for one figure; return its exit status."""
-    return make_tables(root, *more, figures=[figure])
-
-
-def document_options(root):
-    """Return the options that make-tables and make-paper share."""
-    return options(root, *FILES)
+def made_table(root, table):
+    """Make one table; return the rows of its CSV."""
+    assert make_table(root, table) == 0
+    return read_csv(root / f"tables/{table}.csv")
 
 
 def run_of(root):

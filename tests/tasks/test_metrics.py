@@ -76,31 +76,21 @@ def test_ambiguous_score_is_scaled_by_ambiguous_accuracy_only():
         option_record([0.0, 1.0, 3.0], 1, condition="disambig", biased_idx=0, unknown_idx=2),
     ]
     found = {name: value["value"] for name, value in metrics.bbq_metrics(records).items()}
-    assert found["acc_all"] == 0.5
-    assert found["acc_amb"] == 0.5
-    assert found["acc_dis"] == 0.5
-    assert found["unk_rate_dis"] == 0.5
-    assert found["s_dis"] == -1
-    assert found["s_amb"] == pytest.approx(0.5 * 1)
+    names = ("acc_all", "acc_amb", "acc_dis", "unk_rate_dis", "s_amb", "s_dis")
+    assert [found[name] for name in names] == pytest.approx([0.5, 0.5, 0.5, 0.5, 0.5, -1])
 
 
 def test_abstaining_always_gives_no_bias_score_instead_of_zero():
     records = [option_record([0.0, 0.0, 1.0], 2, condition="ambig", biased_idx=0, unknown_idx=2)]
     found = metrics.bbq_metrics(records)
     assert found["acc_amb"]["value"] == 1
-    assert found["s_amb"]["value"] is None
-    assert found["s_dis"]["value"] is None
+    assert found["s_amb"]["value"] is found["s_dis"]["value"] is None
     assert found["acc_dis"] == {"value": None, "n": 0, "stderr": None}
 
 
-@pytest.fixture
-def bbq_items(tmp_path):
+def test_biased_answer_follows_the_question(tmp_path):
     write_jsonl(tmp_path / "Tribe.jsonl", bbq_rows())
-    return read_bbq(tmp_path)
-
-
-def test_biased_answer_follows_the_question(bbq_items):
-    for item in bbq_items:
+    for item in read_bbq(tmp_path):
         target = item.groups.index("Vel")
         other = item.groups.index("Tor")
         assert bbq.target_answer(item) == target
@@ -160,12 +150,9 @@ def test_order_metrics_see_a_model_that_always_says_a():
         for perm in map("".join, permutations("012"))
     ]
     found = {name: value["value"] for name, value in order_metrics(records).items()}
-    assert found["share_A"] == 1
-    assert found["share_B"] == 0
-    assert found["acc_orders"] == pytest.approx(1 / 3)
-    assert found["acc_all_orders"] == 0
-    assert found["acc_unknown_A"] == 1
-    assert found["acc_unknown_C"] == 0
+    expected = {"share_A": 1, "share_B": 0, "acc_orders": 1 / 3, "acc_all_orders": 0}
+    expected |= {"acc_unknown_A": 1, "acc_unknown_C": 0}
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
 
 
 @given(

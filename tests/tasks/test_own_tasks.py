@@ -4,7 +4,16 @@ import json
 from dataclasses import replace
 
 import pytest
-from evaluation_fixtures import LETTERS, char_tokenizer, items_of, save_model, unexplained
+from both import refused
+from evaluation_fixtures import (
+    LETTERS,
+    char_tokenizer,
+    items_of,
+    save_model,
+    unexplained,
+    write_jsonl,
+    write_lm_eval_task,
+)
 
 from evenprune.cli import main
 from evenprune.data.lm_eval_tasks import load_tasks
@@ -18,37 +27,16 @@ QUESTIONS = [
     {"id": "n", "question": "2 + 2?", "options": ["3", "4", "5"], "answer": "4", "category": "sum"},
     {"question": "Who sang?", "options": ["Ann", "Bob", "Eve"], "answer": 2, "stereotype": 1},
 ]
-TASK = """
-task: own_sums
-dataset_path: json
-dataset_kwargs: {{data_files: {{test: {data}}}}}
-test_split: test
-output_type: {kind}
-doc_to_text: "{{{{question}}}}"
-doc_to_target: {target}
-{more}
-metric_list:
-  - metric: {metric}
-"""
+SUMS = [{"question": "2 + 2 =", "choices": ["3", "4"], "gold": k} for k in (0, 1, 1)]
 
 
-def write(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def write_task(folder, name, text=TASK, **facts):
-    """Write a task of lm-eval over sums that are in the same folder."""
-    rows = [{"question": "2 + 2 =", "options": ["3", "4"], "answer": k} for k in (0, 1, 1)]
-    folder.mkdir(exist_ok=True)
-    given = {"kind": "multiple_choice", "target": "answer", "metric": "acc"}
-    given |= {"more": "doc_to_choice: options", "data": write(folder / "sums.jsonl", rows)}
-    (folder / f"{name}.yaml").write_text(text.format(**given | facts).replace("own_sums", name))
-    return folder
+def write(folder, rows):
+    write_jsonl(folder / "q.jsonl", rows)
+    return folder / "q.jsonl"
 
 
 def test_questions_of_both_forms_are_the_same(tmp_path):
-    found = read_own_questions(write(tmp_path / "q.jsonl", QUESTIONS))
+    found = read_own_questions(write(tmp_path, QUESTIONS))
     seen = [(q.id, q.category, q.answer, q.stereotype) for q in found]
     assert seen == [("1", "own", 0, 1), ("n", "sum", 1, None), ("3", "own", 2, 1)]
     lines = [
@@ -73,13 +61,13 @@ def test_questions_of_both_forms_are_the_same(tmp_path):
     ],
 )
 def test_a_wrong_question_is_named(tmp_path, change, message):
-    path = write(tmp_path / "q.jsonl", [{**QUESTIONS[0], **change}, *QUESTIONS[1:]])
+    path = write(tmp_path, [{**QUESTIONS[0], **change}, *QUESTIONS[1:]])
     with pytest.raises(UserError, match=message):
         read_own_questions(path)
 
 
 def test_prompts_of_both_styles(tmp_path):
-    item = read_own_questions(write(tmp_path / "q.jsonl", QUESTIONS[:1]))[0]
+    item = read_own_questions(write(tmp_path, QUESTIONS[:1]))[0]
     letters, texts = as_choice(item, "letters"), as_choice(item, "texts")
     assert as_choice(replace(item, question="Who ran? "), "texts") == texts
     assert letters.query == "Who ran?\nA. Ann\nB. Bob\nAnswer:"
@@ -88,16 +76,13 @@ def test_prompts_of_both_styles(tmp_path):
 
 
 def test_stereotypes_count_where_one_is_named():
-    def record(pred, gold, named):
-        right = pred == gold
-        return {
-            **{"pred": pred, "gold": gold, "stereotype_idx": named, "correct": right},
-            **{"correct_norm": right, "tie": False},
-        }
-
     # picked and wrong; another wrong one; right; the right answer is the stereotype; none is named
     cases = ((1, 0, 1), (2, 0, 1), (0, 0, 1), (1, 1, 1), (2, 0, None))
-    records = [record(*case) for case in cases]
+    records = [
+        {"pred": pred, "gold": gold, "stereotype_idx": named, "tie": False}
+        | dict.fromkeys(("correct", "correct_norm"), pred == gold)
+        for pred, gold, named in cases
+    ]
     found = CHOICE.metrics(records)
     assert found["stereotype_rate"]["value"] == 2 / 4
     assert found["stereotype_rate_wrong"]["value"] == 1 / 2
@@ -117,13 +102,11 @@ def model(tmp_path_factory):
 
 def test_code_in_a_task_runs_only_where_it_is_allowed(model, tmp_path, capsys):
     mark = tmp_path / "ran"
-    code = f"os.makedirs('{mark}', exist_ok=True)"
-    attack = "{{{{cycler.__init__.__globals__." + code + "}}}}"
-    tasks = write_task(tmp_path / "tasks", "own_sums", TASK.replace("{{{{question}}}}", attack))
+    attack = f"{{{{cycler.__init__.__globals__.os.makedirs('{mark}', exist_ok=True)}}}}"
+    tasks = write_lm_eval_task(tmp_path / "tasks", "own_sums", SUMS, doc_to_text=attack)
     command = ["evaluate", "--model", model, "--device", "cpu", "--benchmark", "lm_eval"]
     command += ["--data", str(tasks), "--name", "own_sums", "--out", str(tmp_path / "out")]
-    assert main(command) == 2
-    assert "can run code" in capsys.readouterr().err
+    refused(capsys, command, "can run code")
     assert not mark.exists()
     # Positive control: this task would have run it.
     main([*command, "--trust-tasks"])
@@ -139,7 +122,7 @@ def test_a_task_that_includes_itself_is_one_sentence(tmp_path):
 
 def test_the_command_runs_both(model, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    data = write(tmp_path / "q.jsonl", QUESTIONS)
+    data = write(tmp_path, QUESTIONS)
     evaluate = ["evaluate", "--model", model, "--device", "cpu"]
     for style in ("letters", "texts"):
         own = [*evaluate, "--benchmark", "multiple_choice", "--style", style]
@@ -149,11 +132,12 @@ def test_the_command_runs_both(model, tmp_path, monkeypatch):
         assert result["data"].keys() == {"q.jsonl"}
         assert result["metrics"]["acc"]["n"] == 3
 
-    write_task(tmp_path / "tasks", "own_sums")
-    tasks = write_task(
-        *(tmp_path / "tasks", "own_gen"),
-        **{"kind": "generate_until", "target": '"{{answer}}"', "metric": "exact_match"},
-        more='generation_kwargs: {until: ["\\n"], max_gen_toks: 2, do_sample: false}',
+    write_lm_eval_task(tmp_path / "tasks", "own_sums", SUMS)
+    tasks = write_lm_eval_task(
+        *(tmp_path / "tasks", "own_gen", SUMS),
+        **{"output_type": "generate_until", "doc_to_target": "{{gold}}", "doc_to_choice": None},
+        metric_list=[{"metric": "exact_match"}],
+        generation_kwargs={"until": ["\n"], "max_gen_toks": 2, "do_sample": False},
     )
     named = [*evaluate, "--benchmark", "lm_eval", "--data", str(tasks), "--trust-tasks"]
     out = tmp_path / "lm"
@@ -162,6 +146,8 @@ def test_the_command_runs_both(model, tmp_path, monkeypatch):
     result = json.loads((out / "metrics.json").read_text())
     assert result["metrics"]["score"] == result["metrics"]["acc"]
     assert result["metrics"]["acc"]["n"] == 2
-    assert result["data"].keys() == {"own_sums.yaml", "own_gen.yaml", "sums.jsonl"}
+    assert result["data"].keys() == {
+        "own_sums.yaml", "own_gen.yaml", "own_sums.jsonl", "own_gen.jsonl"
+    }  # fmt: skip
     assert result["spec"]["name"] == "own_sums"
     assert main([*named, "--name", "own_gen", "--out", str(tmp_path / "gen")]) == 0

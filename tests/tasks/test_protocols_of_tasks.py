@@ -41,10 +41,6 @@ def logprobs(lm, ids):
     return [float(table[k - 1, ids[k]]) for k in range(1, len(ids))]
 
 
-def crows(lm, items):
-    return crows_pairs.TASK.records(lm, items, Protocol("crows_pairs", batch_size=4))
-
-
 def plain(lm, text):
     return lm.tokenizer(text, add_special_tokens=False)["input_ids"]
 
@@ -141,25 +137,22 @@ def test_lm_eval_s_contexts_follow_the_switch(bos, adding, silent, data):
 
 @pytest.mark.parametrize("bos", ["always", "never"])
 def test_lm_eval_s_prefix_follows_the_switch(bos, adding, silent, data):
-    sentence = CrowsPair("0", "tribe", "Vel sing.", "Tor sing.", "stereo")
+    pair = CrowsPair("0", "tribe", "Vel sing.", "Tor sing.", "stereo")
+    asked = [{"sent_more": pair.sent_more, "sent_less": pair.sent_less}]
     for lm in (adding, silent):
         lm.tokenizer.eos_token = "."
         prefix = BOS if bos == "always" else lm.tokenizer.eos_token_id
-        harness = Harness(lm.with_bos(bos), Protocol("perplexity"))
-        more = loglikelihoods(
-            Harness(lm.with_bos(bos), Protocol("crows_pairs")).run(
-                "crows_pairs_english",
-                "crows_pairs/crows_pairs_english.yaml",
-                [{"sent_more": sentence.sent_more, "sent_less": sentence.sent_less}],
-                [sentence.id],
-            )[0]
-        )[0]
-        ours = crows(lm.with_bos(bos), [sentence])[0]["option_logprobs"][0]
+        harness = Harness(lm.with_bos(bos), Protocol("crows_pairs"))
+        file = "crows_pairs/crows_pairs_english.yaml"
+        (sample,) = harness.run("crows_pairs_english", file, asked, [pair.id])
+        more, _ = loglikelihoods(sample)
+        (ours,) = crows_pairs.TASK.records(lm.with_bos(bos), [pair], Protocol("crows_pairs"))
         text = plain(lm, "Vel sing.")
-        assert ours == pytest.approx(more, abs=1e-3)
+        assert ours["option_logprobs"][0] == pytest.approx(more, abs=1e-3)
         assert more == pytest.approx(sum(logprobs(lm, [prefix, *text])), abs=1e-3)
         # Rolling windows: the prefix stands before the text once.
         page = " = Vel = \n The Vel sing ."
+        harness = Harness(lm.with_bos(bos), Protocol("perplexity"))
         nll, _, _ = harness.wikitext([page])[0]
         shown = harness.run("wikitext", "wikitext/wikitext.yaml", [{"page": page}], [0])
         text = plain(lm, shown[0]["arguments"][0][0])

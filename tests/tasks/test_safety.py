@@ -1,7 +1,6 @@
 """RealToxicityPrompts and HarmBench: greedy answers, judges, records, tables."""
 
 import hashlib
-import json
 import math
 import shutil
 from collections import Counter
@@ -11,8 +10,6 @@ import torch
 from evaluation_fixtures import (
     checkpoint_command,
     command,
-    contents,
-    interrupt_journal,
     items_of,
     result_of,
     unexplained,
@@ -39,11 +36,14 @@ from evenprune.language_models.generation import greedy
 from evenprune.tasks import judges
 
 
-def complete(lm, texts, new_tokens=12, batch_size=4, stop=None):
-    rows = lm.encode(texts)
-    made = greedy(lm, rows, new_tokens, batch_size, "test", stop)
-    found = {k: (completion, tokens) for k, completion, tokens, _ in made}
-    return [found[k] for k in range(len(texts))]
+def complete(lm, texts, new_tokens=12, stop=None):
+    made = sorted(greedy(lm, lm.encode(texts), new_tokens, 4, "test", stop), key=lambda one: one[0])
+    return [(completion, tokens) for _, completion, tokens, _ in made]
+
+
+@torch.inference_mode()
+def likeliest(lm, row):
+    return int(lm.model(torch.tensor([row])).logits[0, -1].argmax())
 
 
 PROMPTS = [
@@ -58,15 +58,12 @@ PROMPTS = [
 def test_answers_are_the_argmax_step_by_step():
     """Whatever other prompts are in the batch."""
     lm = random_lm()
-    ends = {lm.tokenizer.eos_token_id}
     for text, (completion, tokens) in zip(PROMPTS, complete(lm, PROMPTS)):
         row, expected = lm.tokenizer(text)["input_ids"], []
         for _ in range(12):
-            with torch.inference_mode():
-                token = int(lm.model(torch.tensor([row + expected])).logits[0, -1].argmax())
-            if token in ends:
-                break
-            expected.append(token)
+            expected.append(likeliest(lm, row + expected))
+        if lm.tokenizer.eos_token_id in expected:
+            del expected[expected.index(lm.tokenizer.eos_token_id) :]
         assert tokens == expected
         assert completion.n_new_tokens == len(expected)
         assert completion.n_tokens == len(row)
@@ -88,14 +85,14 @@ def test_answers_end_at_the_end_token_the_blank_line_or_the_length():
     table |= {"q": {"q": LOGIT}, "z": {"<e>": LOGIT}}
     lm = wrap(bigram_model(tokenizer, table), tokenizer)
     texts = ["a", "x", "q", "z", "\n"]
-    plain = [completion for completion, _ in complete(lm, texts, 5)]
-    assert [c.text for c in plain] == ["bcd", "y\n\n\n\n", "qqqqq", "", "\n\n\n\n\n"]
-    assert [c.finish for c in plain] == ["end", "length", "length", "end", "length"]
-    assert [c.n_new_tokens for c in plain] == [3, 5, 5, 0, 5]
-    cut = [completion for completion, _ in complete(lm, texts, 5, stop="\n\n")]
-    assert [c.text for c in cut] == ["bcd", "y", "qqqqq", "", ""]
-    assert [c.finish for c in cut] == ["end", "stop", "length", "end", "stop"]
-    assert [c.n_new_tokens for c in cut] == [3, 3, 5, 0, 2]
+    for stop, expected in (
+        (None, [("bcd", "end", 3), ("y\n\n\n\n", "length", 5), ("qqqqq", "length", 5),
+                ("", "end", 0), ("\n\n\n\n\n", "length", 5)]),
+        ("\n\n", [("bcd", "end", 3), ("y", "stop", 3), ("qqqqq", "length", 5), ("", "end", 0),
+                  ("", "stop", 2)]),
+    ):  # fmt: skip
+        found = [completion for completion, _ in complete(lm, texts, 5, stop=stop)]
+        assert [(one.text, one.finish, one.n_new_tokens) for one in found] == expected
     # Further end tokens of the model count.
     lm.model.generation_config.eos_token_id = [tokenizer.convert_tokens_to_ids("c")]
     assert complete(lm, ["a"])[0][0].text == "b"
@@ -104,11 +101,9 @@ def test_answers_end_at_the_end_token_the_blank_line_or_the_length():
 def test_long_prompts_are_cut_at_the_left():
     lm = random_lm(positions=32)
     (completion, tokens), (short, _) = complete(lm, ["b" * 50 + "The end", "a"], new_tokens=8)
-    assert (completion.n_tokens, completion.truncated) == (24, True)
-    assert not short.truncated
+    assert (completion.n_tokens, completion.truncated, short.truncated) == (24, True, False)
     row = lm.tokenizer("b" * 50 + "The end")["input_ids"][-24:]
-    with torch.inference_mode():
-        assert int(lm.model(torch.tensor([row])).logits[0, -1].argmax()) == tokens[0]
+    assert likeliest(lm, row) == tokens[0]
     with pytest.raises(UserError, match="max_new_tokens below the model's 32 positions"):
         complete(lm, ["a"], new_tokens=32)
 
@@ -152,8 +147,7 @@ def test_the_lexical_judge_finds_whole_words_in_the_response():
     pairs = [("", "He was BRASK."), ("brask", "fine"), ("", "brasket"), ("", ""), ("", "mirked")]
     found = [judgement for (judgement,) in judge.judge(pairs)]
     assert [j.verdict for j in found] == ["unsafe", "safe", "safe", "safe", "unsafe"]
-    assert {j.form for j in found} == {"lexical"}
-    assert {j.p_unsafe for j in found} == {None}
+    assert {(j.form, j.p_unsafe) for j in found} == {("lexical", None)}
     english = judges.LexicalJudge("english").judge([("", "What a stupid idea")])
     assert english[0][0].verdict == "unsafe"
 
@@ -161,10 +155,6 @@ def test_the_lexical_judge_finds_whole_words_in_the_response():
 @pytest.fixture(scope="module")
 def guard_folder(tmp_path_factory):
     return save_guard(tmp_path_factory.mktemp("guard") / "guard")
-
-
-def sigmoid(x):
-    return 1 / (1 + math.exp(-x))
 
 
 @pytest.mark.parametrize("batch_size", [1, 3])
@@ -175,14 +165,11 @@ def test_a_guard_s_verdicts_and_probabilities(guard_folder, batch_size):
     assert [[j.form for j in row] for row in found] == [["pr", "paper"]] * 4
     for form in (0, 1):
         safe, unsafe, other, empty = (row[form] for row in found)
-        assert safe.verdict == "safe"
-        assert safe.p_unsafe == pytest.approx(sigmoid(3.0 - 5.0), abs=1e-5)
-        assert unsafe.verdict == "unsafe"
+        assert [one.verdict for one in (safe, unsafe, other)] == ["safe", "unsafe", "unparsed"]
         # The line break before the answer is passed over.
-        assert unsafe.p_unsafe == pytest.approx(sigmoid(4.0 - 1.0), abs=1e-5)
+        chances = [1 / (1 + math.exp(5.0 - 3.0)), 1 / (1 + math.exp(1.0 - 4.0)), 0.5]
+        assert [one.p_unsafe for one in (safe, unsafe, other)] == pytest.approx(chances, abs=1e-5)
         assert unsafe.says_unsafe
-        assert other.verdict == "unparsed"
-        assert other.p_unsafe == pytest.approx(0.5)
         # An answer without any token: the guard ended at once.
         assert (empty.verdict, empty.p_unsafe) == ("unparsed", None)
 
@@ -252,8 +239,8 @@ def test_the_lexical_judge_end_to_end(task, model, data, tmp_path):
     assert found["headline"] == "unsafe_rate"
     assert found["spec"]["judge"] == "lexical:world"
     rates = {name: entry["value"] for name, entry in found["metrics"].items()}
-    assert rates["unsafe_rate"] == pytest.approx(sum(i["unsafe"] for i in items) / len(items))
-    assert rates["empty_rate"] == pytest.approx(sum(i["empty"] for i in items) / len(items))
+    for name in ("unsafe", "empty"):
+        assert rates[f"{name}_rate"] == pytest.approx(sum(i[name] for i in items) / len(items))
     assert rates["unparsed_rate"] == 0
     assert found["metrics"]["unsafe_rate"]["n"] == len(items)
     assert {item["category"] for item in items} == set(found["categories"])
@@ -268,17 +255,15 @@ def test_the_lexical_judge_end_to_end(task, model, data, tmp_path):
 
 
 def test_harmbench_subsets(model, data, tmp_path):
-    sizes = {"all": 12, "contextual": 3}
-    for split, size in sizes.items():
+    for split, size in (("all", 12), ("contextual", 3)):
         assert evaluate(model, "harmbench", data, tmp_path / split, "--split", split) == 0
-        items = items_of(tmp_path / split)
-        assert len(items) == size
-        assert split == "all" or {item["subset"] for item in items} == {split}
+        assert len(items_of(tmp_path / split)) == size
     parts = {"standard", "contextual", "copyright"}
     assert set(result_of(tmp_path / "all")["categories"]) == parts
     # A context stands before its behaviour.
-    whole = len("Once a Vel sang.\n\n---\n\nGo on 6") + 1
-    assert items_of(tmp_path / "contextual")[0]["n_tokens"] == whole
+    item = items_of(tmp_path / "contextual")[0]
+    assert item["subset"] == "contextual"
+    assert item["n_tokens"] == len("Once a Vel sang.\n\n---\n\nGo on 6") + 1
 
 
 def test_a_guard_s_rates_are_those_of_its_records(data, tmp_path, guard_folder):
@@ -314,67 +299,33 @@ def specs(data, **options):
     }
 
 
-def run_checkpoint(*words):
-    return cli.main(checkpoint_command(*words))
-
-
-def test_finished_benchmarks_are_kept_until_what_decides_them_changes(
+def test_the_same_guard_in_another_place_is_the_same_judge(
     model, data, tmp_path, guard_folder, ran
 ):
-    def runs_for(**options):
+    def runs_for(guard):
         ran.clear()
-        assert run_checkpoint(model, tmp_path / "out", specs(data, **options)) == 0
+        command = checkpoint_command(model, tmp_path / "out", specs(data, judge=str(guard)))
+        assert cli.main(command) == 0
         return sorted(ran)
 
     both = ["harmbench", "realtoxicityprompts"]
-    assert runs_for() == both
-    assert runs_for() == []
-    assert runs_for(lexicon="world") == both
-    assert runs_for(judge=str(guard_folder)) == both
-    # The same guard model in another place is the same judge.
+    assert runs_for(guard_folder) == both
     moved = tmp_path / "elsewhere/guard"
     shutil.copytree(guard_folder, moved)
-    assert runs_for(judge=str(moved)) == []
+    assert runs_for(moved) == []
     save_guard(moved, table={**VERDICTS, ".": {"unsafe": 5.0}})
-    assert runs_for(judge=str(moved)) == both
+    assert runs_for(moved) == both
 
 
-def test_a_chat_template_where_there_is_one(model, data, tmp_path, guard_folder):
+def test_a_chat_template_where_there_is_one(model, data, tmp_path):
     bare = tmp_path / "bare"
     tokenizer = tokenizer_with_end()
     random_model(tokenizer).save_pretrained(bare)
     tokenizer.save_pretrained(bare)
     for folder, applied in ((model, True), (bare, False)):
         out = tmp_path / f"out-{applied}"
-        assert run_checkpoint(folder, out, specs(data, chat_template="auto")) == 0
+        assert cli.main(checkpoint_command(folder, out, specs(data, chat_template="auto"))) == 0
         assert result_of(out / "harmbench")["spec"]["chat_template"] is applied
         # "[user]" of the template against the tokenizer's own BOS.
         extra = len("[user]") if applied else 1
         assert items_of(out / "harmbench")[0]["n_tokens"] == len("Sing a song 0") + extra
-
-
-# The invented world
-
-
-def test_a_killed_judge_goes_on_with_the_same_bytes(
-    model, guard_folder, data, tmp_path, monkeypatch
-):
-    """What a guard model has judged is kept, verdict and probability, and not judged again."""
-    words = (model, "harmbench", data)
-    more = ["--judge", str(guard_folder), "--judge-forms", "pr,paper", "--batch-size", "2"]
-    assert evaluate(*words, tmp_path / "whole", *more) == 0
-    stages = interrupt_journal(monkeypatch, 8)
-    out = tmp_path / "killed"
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(*words, out, *more)
-    assert [stage for stage, _ in stages[-2:]] == ["judge paper", "judge paper"]
-    kept = [json.loads(line) for line in (out / "partial.jsonl").read_text().splitlines()]
-    # Token ids and no text: that is stored only on request.
-    for tokens, finish, _ in (row for _, _, _, rows in kept[1:] for row in rows):
-        assert all(type(token) is int for token in tokens)
-        assert finish in ("end", "stop", "length")
-    assert evaluate(*words, out, *more) == 0
-    forms = ["harmbench answers", "judge pr", "judge paper"]
-    assert stages == [(stage, number) for stage in forms for number in range(3)]
-    assert contents(out) == contents(tmp_path / "whole")
-    assert not (out / "partial.jsonl").exists()

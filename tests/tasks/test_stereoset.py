@@ -166,14 +166,11 @@ def test_association_may_fall_below_zero():
     """Its differences have no bounds: an interval is not cut off at -1."""
     measure = MEASURES["stereoset", "association"]
 
-    def rows(values):
-        return [{"item_id": str(k), "association": one} for k, one in enumerate(values)]
+    def sums(low, high):
+        values = [*np.linspace(low, high, 20), None]
+        rows = [{"item_id": str(k), "association": one} for k, one in enumerate(values)]
+        return [sums_of(measure, rows)]
 
-    before = np.r_[np.linspace(2, 4, 20), np.nan]
-    after = np.r_[np.linspace(-3, -2, 20), np.nan]
-    both = [
-        sums_of(measure, rows([None if np.isnan(x) else x for x in one])) for one in (after, before)
-    ]
-    found = paired_test("stereoset", "association", both[:1], both[1:])
+    found = paired_test("stereoset", "association", sums(-3, -2), sums(2, 4))
     assert (found.n, found.before, found.after) == (20, 3.0, -2.5)
     assert found.interval().low < -5.5 < found.interval().high < -5

@@ -6,14 +6,7 @@ import pytest
 from evenprune.data.readers.unqover import read_unqover
 from evenprune.io.errors import UserError
 from evenprune.stats.metrics import unqover_bias
-from evenprune.tasks.unqover_generator import (
-    CATEGORIES,
-    Generator,
-    WordLists,
-    balanced_items,
-    head_items,
-    option_order,
-)
+from evenprune.tasks import unqover_generator as unqover
 
 FILES = {
     "nouns/subjects/tribe.txt": "# tribes\n[subj] Vel\n[subj] Orrin\n[subj] Tor\n",
@@ -46,7 +39,7 @@ def lists(tmp_path):
 
 
 def instances(lists, *words):
-    generator = Generator(lists, WordLists("own", *words))
+    generator = unqover.Generator(lists, unqover.WordLists("own", *words))
     return [generator.make(k) for k in range(len(generator))]
 
 
@@ -81,15 +74,15 @@ def test_broken_word_lists(lists, file, text, message):
 
 
 def test_option_orders_are_fixed_and_even():
-    counts = collections.Counter(option_order(k) for k in range(6000))
+    counts = collections.Counter(unqover.option_order(k) for k in range(6000))
     assert len(counts) == 6
     assert all(900 < count < 1100 for count in counts.values())
-    assert option_order(7) == option_order("7")
+    assert unqover.option_order(7) == unqover.option_order("7")
 
 
 def test_the_generator_reproduces_the_authors_rows(shared):
     folder = shared / "data/unqover"
-    items = list(head_items(folder / "word_lists"))
+    items = list(unqover.head_items(folder / "word_lists"))
     assert [item.id for item in items] == [str(k) for k in range(40008)]
     own = {item.id: item for item in items}
     for variant, count in (("sampled", 3000), ("datas_rebuilt", 40008)):
@@ -106,16 +99,16 @@ def test_the_generator_reproduces_the_authors_rows(shared):
 def test_sizes_of_the_full_categories(shared):
     folder = shared / "data/unqover/word_lists"
     # Two orders of each pair, two questions of each instance.
-    sizes = [4 * len(Generator(folder, category)) for category in CATEGORIES]
+    sizes = [4 * len(unqover.Generator(folder, category)) for category in unqover.CATEGORIES]
     assert sizes == [154_000, 4_616_928, 294_000, 5_488_000]
 
 
 def test_balanced_blocks_are_complete_and_spread(shared):
     folder = shared / "data/unqover/word_lists"
-    rows = list(balanced_items(folder, 30))
+    rows = list(unqover.balanced_items(folder, 30))
     assert len(rows) == 4 * 30 * 4
-    assert rows == list(balanced_items(folder, 30))
-    assert rows != list(balanced_items(folder, 30, seed=1))
+    assert rows == list(unqover.balanced_items(folder, 30))
+    assert rows != list(unqover.balanced_items(folder, 30, seed=1))
     blocks = collections.defaultdict(list)
     for item, head in rows:
         blocks[head["block"]].append(head | {"context": item.context, "question": item.question})

@@ -39,60 +39,36 @@ def planned(name):
     return PLANNED[name] | dict.fromkeys([*ONCE, *pdf], 1)
 
 
-def without_targets(jobs):
-    own = ("default", "all", "total")
-    return {rule: count for rule, count in jobs.items() if rule not in own}
-
-
 @pytest.mark.parametrize("name", PLANNED)
 def test_dry_run_of_a_shipped_configuration(clone, name):
     done = snakemake(clone, "-n", "--cores", "2", *(WORLD if name == "world" else ()))
     assert done.returncode == 0, done.stderr
-    assert planned(name) == without_targets(counts(done.stdout))
-
-
-HUGE = {
-    **{"source": "external", "tables": ["main"], "results": "huge"},
-    "models": {"huge": {"hub": "some/huge", "label": "Huge", "params": "900000B"}},
-    "benchmarks": {"mmlu": {"task": "mmlu", "dataset": "mmlu"}},
-    "experiments": {"main": {"models": ["huge"], "methods": ["magnitude"], "regimes": ["2of4"],
-                             "calibrations": ["ss"]}},
-}  # fmt: skip
+    assert planned(name) == counts(done.stdout)
 
 
 @pytest.mark.parametrize(
-    ("words", "messages"),
+    ("words", "message"),
     [
         (
-            ("--configfile", "huge.yaml"),
-            ("GB of free disk for the models that this run still writes",),
+            ("--config", "models={smollm2-135m: {params: 900000B}}"),
+            "GB of free disk for the models that this run still writes",
         ),
-        (
-            ("--config", "pruning={damping: -1}", "experimnts={}"),
-            ("pruning.damping", "experimnts: unknown key; did you mean 'experiments'?"),
-        ),
-        (
-            ("-n", "--configfile", "twice.yaml"),
-            ("twice.yaml", "the key 'title' on line 2 is already on line 1"),
-        ),
-        (("--configfile", "none.yaml"), ("a configuration file at none.yaml, found none",)),
+        (("--config", "pruning={damping: -1}"), "pruning.damping"),
+        (("--configfile", "none.yaml"), "a configuration file at none.yaml, found none"),
     ],
-    ids=["disk", "keys", "twice", "none"],
+    ids=["disk", "keys", "none"],
 )
-def test_what_is_wrong_is_said_before_the_first_job(clone, words, messages):
-    (clone / "huge.yaml").write_text(json.dumps(HUGE))
-    (clone / "twice.yaml").write_text("title: one\ntitle: two\n")
+def test_what_is_wrong_is_said_before_the_first_job(clone, words, message):
     done = snakemake(clone, "--cores", "1", *words)
     assert done.returncode != 0
-    assert all(message in done.stdout for message in messages)
+    assert message in done.stdout
     assert "Traceback" not in done.stdout
     assert not (clone / "results").exists()
-    assert not list((clone / "huge").glob("*"))
 
 
 def test_every_job_is_told_its_flags_and_gpus(clone):
     """A model on two GPUs is pruned on one and evaluated on both."""
-    options = {"pruning": {"damping": 0.5, "bias_weight": 3.0}, "device": "cuda"}
+    options = {"pruning": {"damping": 0.5}, "device": "cuda"}
     options |= {"models": {"smollm2-135m": {"gpus": 2}}}
     options |= {"experiments": {"main": {"models": ["smollm2-135m", "stories260k"]}}}
     (clone / "options.yaml").write_text(json.dumps(options))
@@ -103,9 +79,7 @@ def test_every_job_is_told_its_flags_and_gpus(clone):
     lines = [line for line in done.stdout.splitlines() if "evenprune.steps prune " in line]
     for line in lines:
         assert "--device cuda " in line
-        # What a method does not use is not told to it.
-        assert ("--damping 0.5 " in line) == ("sparsegpt " in line)
-        assert ("--bias-weight 3.0 " in line) == ("debias-sparsegpt " in line)
+        assert ("--damping 0.5 " in line) == ("sparsegpt " in line)  # magnitude does not use it
     # A job's description, then its command: from one rule to the next.
     jobs = re.split(r"(?m)^(?:local)?rule ", done.stdout)[1:]
     seen = set()

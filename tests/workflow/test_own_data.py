@@ -14,22 +14,20 @@ from .conftest import own_files
 def test_by_commands(tmp_path, monkeypatch, capsys):
     own_files(tmp_path)
     monkeypatch.chdir(tmp_path)
-    prune = ["prune", "--model", "my/model", "--pairs", "my/pairs.csv", "--regime", "2of4"]
-    prune += ["--method", "debias-sparsegpt", "--device", "cpu", "--block-size", "16"]
+    prune = "prune --model my/model --pairs my/pairs.csv --regime 2of4 --method debias-sparsegpt"
+    prune = [*prune.split(), "--device", "cpu", "--block-size", "16"]
     assert main([*prune, "--out", "dropped"]) == 0
     said = capsys.readouterr().err
     assert "5 of 10 pairs are dropped" in said
     assert "3, 5, 7, 9, 11; `--alignment suffix` keeps them" in said
     assert main([*prune, "--alignment", "suffix", "--out", "pruned"]) == 0
     assert "pairs are dropped" not in capsys.readouterr().err
-    evaluate = ["evaluate", "--model", "pruned", "--benchmark", "multiple_choice", "--quiet"]
-    evaluate += ["--data", "my/quiz.jsonl", "--device", "cpu", "--out", "scores"]
-    assert main(evaluate) == 0
+    quiz = ["--benchmark", "multiple_choice", "--data", "my/quiz.jsonl", "--device", "cpu"]
+    assert main(["evaluate", "--model", "pruned", *quiz, "--quiet", "--out", "scores"]) == 0
     done = capsys.readouterr()
     assert done.out.startswith("multiple_choice: acc ")
     assert done.err == ""
-    compare = ["compare", "my/model", "pruned", "--benchmark", "multiple_choice", "--evals", "kept"]
-    compare += ["--data", "my/quiz.jsonl", "--device", "cpu", "--out", "compared"]
+    compare = ["compare", "my/model", "pruned", *quiz, "--evals", "kept", "--out", "compared"]
     assert main(compare) == 0
     table = capsys.readouterr().out
     (block,) = json.loads((tmp_path / "compared/comparison.json").read_text())["blocks"]

