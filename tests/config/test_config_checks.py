@@ -31,11 +31,13 @@ def put(raw, path, value):
 
 CASES = [
     # names that something else has
-    ("calibrations.none", {"pairs": "stereoset"}, "reserved for the checkpoints without"),
-    ("methods.dense", {"method": "wanda"}, "reserved for the built-in method"),
-    ("benchmarks/summary.json", {"task": "mmlu", "dataset": "mmlu"}, "reserved for the file"),
-    ("models.other", {"path": "mine", "hub": "a/b", "label": "M"}, "there is a path of your own"),
-    ("models.world.mirror", "other", "the workflow makes the world's model itself"),
+    ("calibrations.none", {"pairs": "stereoset"}, "the name 'none' is reserved"),
+    ("methods.dense", {"method": "wanda"}, "the name 'dense' is reserved"),
+    (
+        "benchmarks/summary.json",
+        {"task": "mmlu", "dataset": "mmlu"},
+        "'summary.json' is reserved",
+    ),
     ("world.seed", 3, "the shipped model belongs to the world with seed 0"),
     # what a task knows
     ("benchmarks.unqover.style", "helmet", "got 'helmet', allowed are fairsteer, cal0"),
@@ -56,11 +58,11 @@ CASES = [
     ("prunning", {}, "prunning: unknown key; did you mean 'pruning'?"),
     # calibrations and pruning
     ("calibrations.ss.categories", ["gendr"], "no bias type of stereoset; did you mean 'gender'?"),
-    ("calibrations.ss.pairs", ["stereset"], "which is no data set; did you mean 'stereoset'"),
+    ("calibrations.ss.pairs", ["stereset"], "no data set of pairs; did you mean 'stereoset'"),
     ("calibrations.ss.pairs", ["stereoset", "stereoset"], "expected each one once"),
-    ("calibrations.ss.n_texts", 4, "4 texts are asked for in n_texts, but their data set is"),
-    ("calibrations.ss.texts", "ultrachat", "their number is missing"),
-    ("pruning", {"block_size": 30}, "got 30, expected a multiple of 4, as experiments.main"),
+    ("calibrations.ss.n_texts", 4, "got 4 texts of None; set both"),
+    ("calibrations.ss.texts", "ultrachat", "got 0 texts of ultrachat; set both"),
+    ("pruning", {"block_size": 30}, "got 30, expected a multiple of 4 for 1of4 (experiments.main"),
     # values
     ("pruning", {"damping": float("inf")}, "got inf, expected a finite number"),
     ("benchmarks.mmlu.limit", 2**70, "expected a number of at most 9223372036854775807"),

@@ -56,7 +56,7 @@ def test_times_are_measured_or_scaled_or_unknown(tmp_path):
     assert known(small) == (4, "measured")
     seconds, basis = known(world)
     assert basis == "scaled"
-    assert seconds == pytest.approx(4 * jobs[world].parameters / jobs[small].parameters)
+    assert seconds == pytest.approx(4 * jobs[world].size / jobs[small].size)
     # A GPU was not measured; a run that resumed measures nothing; this run comes before --rates.
     assert known(small, device="cuda") == (0, "unknown")
     record(tmp_path / "second", small, 8.0)

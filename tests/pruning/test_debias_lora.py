@@ -77,11 +77,11 @@ def test_the_manifest_and_the_card_say_what_the_training_did(case, tmp_path):
     ("options", "words"),
     [
         ({"regime": "dense"}, ("takes no weights away", "debias-lora")),
-        ({"block_size": "6"}, ("divisible by 4",)),
-        ({**LORA, "alignment": "pad"}, ("alignment is 'pad'", "suffix")),
+        ({"block_size": "6"}, ("--block-size: got 6, expected a multiple of 4",)),
+        ({**LORA, "alignment": "pad"}, ("--alignment: got 'pad'", "suffix")),
         (
             {"method": "debias-sparsegpt", "bias_scaling": "released-2026"},
-            ("--alignment pad", "equal-length"),
+            ("--alignment: got 'equal-length', expected 'pad'",),
         ),
     ],
 )

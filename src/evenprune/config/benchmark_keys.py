@@ -1,10 +1,10 @@
 """The section ``benchmarks``: the options of an evaluation and the flags of ``evaluate``."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from .section import Bos, Named, Section, Slug
+from .section import Bos, Named, Section, Slug, each_once
 from .tasks import TASKS
 
 # pr: the guard sees prompt and response and judges the response. paper: the author's form, the
@@ -60,7 +60,9 @@ class Asked(Section):
     judge: Slug | None = None
     """judged tasks: the guard model, by its name under `models` or, for a command, its folder
     (Llama Guard 3 or one that answers in its form); null: a word list, and the tables say so"""
-    judge_forms: list[JudgeForm] | None = Field(None, min_length=1)
+    judge_forms: Annotated[list[JudgeForm], AfterValidator(each_once)] | None = Field(
+        None, min_length=1
+    )
     """judged tasks: what the guard sees, `pr` (prompt and response) or `paper` (response only); the
     first gives the headline; null: `[pr]`"""
     lexicon: Lexicon | None = None

@@ -28,7 +28,7 @@ from . import table_registry
 from .benchmark_keys import Benchmark
 from .calibration_keys import Calibration
 from .catalogue import PACKAGED, HubEntry, PackageData, PackageEntry, Repository, Sparse
-from .checks import all_errors, with_own_files
+from .checks import all_errors
 from .facts import DENSE, PRUNING_METHODS, REGIMES
 from .field_errors import field_errors
 from .pruning_keys import Pruning
@@ -48,6 +48,8 @@ from .serving_keys import Serving
 from .tasks import TASKS, splits_of
 
 CATALOGUE, DEFAULT = Path("config/catalogue.yaml"), Path("config/config.yaml")
+# What the name of a file ends with; anything with a slash is a path too.
+ENDINGS = (".jsonl", ".csv", ".tsv", ".json", ".jsonl.gz", ".csv.gz", ".tsv.gz", ".yaml", ".yml")
 TABLES, FIGURES = tuple(sorted(table_registry.TABLES)), tuple(sorted(table_registry.FIGURES))
 
 
@@ -268,9 +270,36 @@ class Config(Section):
 
     __hash__ = object.__hash__  # of a key, see grids.py
 
+    def _named(self, value: str, name: str) -> str:
+        """Return the name of a data set for a name, or for the path of a file or folder.
+
+        A path becomes an entry of ``datasets`` under ``name``, or ``name-file`` where there is one,
+        so that everything behind knows data sets only.
+        """
+        is_path = "/" in value or value in ("~", ".", "..") or value.lower().endswith(ENDINGS)
+        if value in self.datasets or not is_path:
+            return value
+        while name in self.datasets:
+            name += "-file"
+        self.datasets[name] = DatasetEntry(path=value)
+        return name
+
     @model_validator(mode="after")
-    def _whole_sources(self) -> "Config":
-        """Take no data set from a Python package that lacks the split of a benchmark."""
+    def _own_files(self) -> "Config":
+        """Take the paths of files that stand for a data set: pairs, texts, a benchmark's data.
+
+        And no data set from a Python package that lacks the split of a benchmark.
+        """
+        for slug, calibration in self.calibrations.items():
+            calibration.pairs = [
+                self._named(one, f"{slug}.pairs{index + 1 if index else ''}")
+                for index, one in enumerate(calibration.pairs)
+            ]
+            if calibration.texts:
+                calibration.texts = self._named(calibration.texts, f"{slug}.texts")
+        for slug, entry in self.benchmarks.items():
+            if entry.dataset:
+                entry.dataset = self._named(entry.dataset, f"{slug}.data")
         for entry in self.benchmarks.values() if self.source == "external" else ():
             name, split = entry.dataset, entry.split or splits_of(entry.task, entry.dataset)[0]
             if name in self.datasets and split not in PACKAGED.get(name, (split,)):
@@ -291,7 +320,7 @@ def validate_config(raw: Mapping[str, Any], origin: str = "the configuration") -
     if not isinstance(raw, Mapping):
         raise UserError(f"expected a mapping as {origin}, got {type(raw).__name__}; name its keys")
     try:
-        config = Config.model_validate(with_own_files(raw))
+        config = Config.model_validate(raw)
         lines = all_errors(config)
     except ValidationError as error:
         lines = [line for _, line in field_errors(error, Config)]

@@ -2,22 +2,19 @@
 
 Times are those that finished jobs of this run recorded on the same kind of device; else those of
 its kind in finished runs (this one, the default one in results/, and --rates), in proportion to the
-models' parameters. A kind of job that was never measured has no time.
+models' sizes. A kind of job that was never measured has no time.
 """
 
 import argparse
 import contextlib
-import math
 import os
 import re
 import shutil
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from safetensors import SafetensorError, safe_open
 
 from ..io.errors import UserError
 from ..io.files import read_json
@@ -44,14 +41,14 @@ Measured = Sequence[tuple["Job", float]]  # jobs of one results folder with thei
 
 @dataclass(frozen=True)
 class Job:
-    """A job whose time counts: what it makes, below the results, and its model's parameters.
+    """A job whose time counts: what it makes, below the results, and its model's bytes.
 
     Times of jobs of one ``kind`` are in proportion to these. ``makes``: bytes left on the disk.
     """
 
     kind: str
     out: str
-    parameters: float
+    size: float
     makes: float = 0.0
 
 
@@ -107,7 +104,7 @@ def plan(paths: Paths, measured_in: Sequence[Path], whole: bool = False) -> list
             f"and {unknown} jobs of a kind that was never measured on this device: run some of them"
         )
     models = grids.needed_models(paths.config)
-    if unsized := [name for name in models if not model_size(paths, name)[0]]:
+    if unsized := [name for name in models if not model_bytes(paths, name)]:
         lines.append(f"size unknown (give params in their entries): {', '.join(unsized)}")
     outputs = {f"{results}/{job.out}" for job in left}
     outputs |= {one for one in map(paths.model, models) if whole or not Path(one).exists()}
@@ -127,18 +124,18 @@ def long_jobs(paths: Paths) -> list[Job]:
     """Return the jobs that prune, export, evaluate and measure."""
     config, found = paths.config, []
     for point in paths.checkpoints:
-        parameters, size = model_size(paths, point.model)
+        size = model_bytes(paths, point.model)
         if not point.is_base:
             kind = f"prune {grids.base_method(config, point.method)}, {point.calibration}"
-            found.append(Job(kind, f"pruned/{point.key}/model", parameters, size))
+            found.append(Job(kind, f"pruned/{point.key}/model", size, makes=size))
         if paths.is_exported(point):
             # Values of half the weights and two bits a place: 9/16 in half precision.
-            found.append(Job("export", f"exported/{point.key}", parameters, size * 9 / 16))
+            found.append(Job("export", f"exported/{point.key}", size, makes=size * 9 / 16))
         kind = f"evaluate, {len(grids.benchmarks_of(config, point))} benchmarks"
-        found.append(Job(kind, f"evals/{point.key}", parameters))
+        found.append(Job(kind, f"evals/{point.key}", size))
     for model in dict.fromkeys(point.model for point in grids.serving_checkpoints(config)):
-        parameters = model_size(paths, model)[0] * len(paths.served(model))
-        found.append(Job("serve", f"serving/{model}/efficiency.json", parameters))
+        size = model_bytes(paths, model) * len(paths.served(model))
+        found.append(Job("serve", f"serving/{model}/efficiency.json", size))
     return found
 
 
@@ -166,50 +163,32 @@ def seconds(job: Job, measured: Sequence[Measured]) -> tuple[float, str]:
     """Return the seconds of a job and how they are known, by the first folder that knows it."""
     for found in measured:
         alike = [(one, spent) for one, spent in found if one.kind == job.kind]
-        if same := [spent for one, spent in alike if replace(one, makes=job.makes) == job]:
+        if same := [spent for one, spent in alike if one.out == job.out]:
             return same[0], "measured"
         if alike:
-            spent, size = sum(spent for _, spent in alike), sum(one.parameters for one, _ in alike)
-            return spent * job.parameters / size if size else spent / len(alike), "scaled"
+            spent, size = sum(spent for _, spent in alike), sum(one.size for one, _ in alike)
+            return spent * job.size / size if size else spent / len(alike), "scaled"
     return 0.0, "unknown"
 
 
 # Disk
 
 
-def model_size(paths: Paths, name: str) -> tuple[float, float]:
-    """Return parameters and bytes of a model: of its files, else its ``params``; else 0."""
-    entry, base = paths.config.models[name], mirror(paths.config)
-    place = Path(paths.model(name))
+def model_bytes(paths: Paths, name: str) -> float:
+    """Return the bytes of a model: of its files, else by its ``params``; else 0."""
+    entry, place = paths.config.models[name], Path(paths.model(name))
     try:
         record = read_json(place) if place.is_file() else {}
     except UserError:  # a broken record is told by the step that reads it
         record = {}
-    folders = [
-        record.get("folder"),
-        entry.path,
-        *(Path(root, "models", entry.mirror or name) for root in listed(base) or []),
-    ]
-    for folder in filter(None, folders):
-        if found := _of_files(sorted(Path(folder).glob("*.safetensors"))):
-            return found
+    mirrors = listed(mirror(paths.config)) or []
+    folders = [Path(root, "models", entry.mirror or name) for root in mirrors]
+    for folder in filter(None, [record.get("folder"), entry.path, *folders]):
+        if size := sum(one.stat().st_size for one in Path(folder).glob("*.safetensors")):
+            return float(size)
     words = _WORDS.fullmatch(entry.params or "")
     count = float(words[1]) * {"B": 1e9, "M": 1e6}[words[2]] if words else 0.0
-    return count, count * _ITEM_BYTES[entry.dtype]
-
-
-def _of_files(files: list[Path]) -> tuple[float, float] | None:
-    """Return parameters and bytes by the headers of safetensors files; None without any."""
-    parameters = 0
-    try:
-        for file in files:
-            with safe_open(file, "numpy") as tensors:
-                shapes = [tensors.get_slice(name).get_shape() for name in tensors.keys()]  # noqa: SIM118
-            parameters += sum(map(math.prod, shapes))
-    except (OSError, SafetensorError):
-        return None
-    size = sum(file.stat().st_size for file in files)
-    return (float(parameters), float(size)) if parameters else None
+    return count * _ITEM_BYTES[entry.dtype]
 
 
 def gigabytes(size: float) -> str:
@@ -236,7 +215,7 @@ def needed_bytes(paths: Paths, outputs: Collection[str]) -> float:
     for name in grids.needed_models(paths.config):
         entry = models[name]
         if paths.model(name) in outputs and entry.hub and not (paths.config.mirror or entry.path):
-            fetched += model_size(paths, name)[1]
+            fetched += model_bytes(paths, name)
     return (sum(made) + fetched) * SPARE
 
 

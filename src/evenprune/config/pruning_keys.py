@@ -1,10 +1,11 @@
 """The section ``pruning``: the options of all methods, their bounds, the flags of ``prune``."""
 
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 from pydantic import Field
 
-from .facts import BIAS_SCALINGS, SOLVERS
+from .facts import BIAS_SCALINGS, METHODS, SOLVERS, regime_facts
 from .section import Section
 
 # Far above what float32 (24 bits) tells apart beside the plain term, far below its overflow: the
@@ -54,3 +55,28 @@ class Pruning(Section):
     """`debias-lora`: learning rate of AdamW at its highest"""
     lora_scale: float = Field(1.0, ge=-10, le=10)
     """`debias-lora`: factor of the trained change; negative raises bias (a control)"""
+
+
+def pruning_faults(
+    method: str, regime: str, options: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """Yield (key, what is wrong) of a method's options, for configuration and command alike.
+
+    A block must not cut a regime's groups; the code of 2026 pads, and the adapters cannot.
+    """
+    facts, size, alignment = regime_facts(regime), options["block_size"], options["alignment"]
+    if facts.structured and size % facts.of:
+        yield "block_size", f"got {size}, expected a multiple of {facts.of} for {regime}"
+    if method == "debias-lora" and alignment == "pad":
+        yield (
+            "alignment",
+            "got 'pad', but debias-lora compares the probabilities of sentences as they are; "
+            "choose 'suffix', which keeps every pair, or 'equal-length'",
+        )
+    theirs = "bias_scaling" in METHODS[method].options
+    if theirs and options["bias_scaling"] == "released-2026" and alignment != "pad":
+        yield (
+            "alignment",
+            f"got {alignment!r}, expected 'pad', as bias_scaling 'released-2026' is the authors' "
+            "code of 2026, which pads the two sentences of a pair",
+        )

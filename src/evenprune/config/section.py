@@ -9,7 +9,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     StringConstraints,
-    WithJsonSchema,
     field_validator,
 )
 
@@ -20,8 +19,6 @@ LONGEST = 200  # bytes of a name in a path; most file systems take 255
 
 # A name that becomes part of a path: no slash, blank, quote or shell sign can get in.
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
-# The same where a file of one's own may stand, which is given a name before (own_files.py).
-Named = Annotated[Slug, WithJsonSchema({"type": "string"})]
 # "auto": as the checkpoint has it.
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 # BOS at the start of every text: as the tokenizer does, always exactly one, or never one.
@@ -51,6 +48,8 @@ Words = Annotated[str, AfterValidator(_words)]
 Label = Annotated[Words, AfterValidator(_some)]
 # A path of the user's: here, and nowhere else, ~ becomes the home folder.
 Place = Annotated[str, AfterValidator(os.path.expanduser), AfterValidator(short_names)]
+# The name of a data set, or the path of a file of one's own in its place.
+Named = Annotated[str, AfterValidator(short_names)]
 
 
 class Section(BaseModel):
