@@ -42,7 +42,7 @@ CASES = [
     # what a task knows
     ("benchmarks.unqover.style", "helmet", "got 'helmet', allowed are fairsteer, cal0"),
     ("benchmarks.bbq.split", "helm100", "did you mean 'helm1000'?"),
-    ("benchmarks.mmlu.orders", 6, "only the tasks unqover and bbq have options to reorder"),
+    ("benchmarks.mmlu.orders", 6, "only the tasks unqover and bbq have it"),
     ("benchmarks.harmbench.headline", "says_unsafe_pr", "allowed are unsafe_rate"),
     ("benchmarks.wikitext2.dataset", "bbq", "not of the form that the task perplexity reads"),
     ("benchmarks.harmbench.judge_forms", ["pr"], "but there is no judge"),

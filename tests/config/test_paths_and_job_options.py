@@ -119,11 +119,8 @@ def test_bos_of_a_model_counts_in_its_calibration_and_nothing_else_depends_on_it
     one = {**RAW["experiments"]["one"], "models": ["m", "guard"]}
     kept = {"experiments": {**RAW["experiments"], "one": one}}
     before, after = (Paths(configured(**kept, **more)) for more in ({}, {"models": models}))
-    assert job_options.own_bos(after.config, "m") == {"bos": "always"}
-    assert job_options.own_bos(after.config, "guard") == {}
     assert job_options.prune_options(after.config, DEBIAS)["bos"] == "always"
-    assert "bos" not in job_options.prune_options(after.config, MAGNITUDE)  # reads no text
-    assert "bos" not in job_options.prune_options(before.config, DEBIAS)
+    assert job_options.prune_options(after.config, MAGNITUDE)["bos"] is None  # reads no text
     first, second = (job_options.dependencies(run, lambda *_: "") for run in (before, after))
     rerun = {job for job in first if first[job] != second[job] and job[0] != "write_run_sheet"}
     assert ("build_calibration", "m/ss") in rerun

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..io.errors import nearest
 from . import grids
-from .benchmark_keys import JUDGE_KEYS
+from .benchmark_keys import JUDGE_KEYS, Asked
 from .facts import METHODS, PRUNING_METHODS
 from .pair_sources import BIAS_TYPES, PAIR_SOURCES, TEXT_SOURCES
 from .pruning_keys import pruning_faults
 from .table_registry import TABLES
-from .tasks import DATA_OF, FACTS, JUDGED, LM_EVAL, TASK_OPTIONS, metrics_of
+from .tasks import DATA_OF, FACTS, JUDGED, LM_EVAL, TASK_OPTIONS, metrics_of, splits_of
 
 if TYPE_CHECKING:
     from .config import Config
@@ -183,6 +183,7 @@ def method_errors(config: "Config") -> Lines:
 # Options of some tasks only, and these.
 _FITTING = dict.fromkeys(JUDGE_KEYS, JUDGED) | TASK_OPTIONS
 _FITTING |= dict.fromkeys(("name", "trust_tasks"), (LM_EVAL,))
+_FITTING["orders"] = tuple(name for name, task in FACTS.items() if task.orders)
 
 
 def benchmark_faults(entry: Mapping[str, Any]) -> Faults:
@@ -197,7 +198,8 @@ def benchmark_faults(entry: Mapping[str, Any]) -> Faults:
     if task == LM_EVAL and entry.get("dataset") and not entry.get("trust_tasks"):
         yield "trust_tasks", "is missing: files of tasks can run code; read them, then set it true"
     for key, fitting in _FITTING.items():
-        if entry.get(key) not in (None, False) and task not in fitting:
+        left_open = (None, False, Asked.model_fields[key].default)
+        if entry.get(key) not in left_open and task not in fitting:
             names = " and ".join(fitting)
             have = f"tasks {names} have" if fitting[1:] else f"task {names} has"
             yield key, f"only the {have} it, this is the task {task!r}; leave it out"
@@ -207,22 +209,17 @@ def benchmark_faults(entry: Mapping[str, Any]) -> Faults:
 
 def _task_faults(task: str, entry: Mapping[str, Any]) -> Faults:
     """Yield what is wrong with options against the facts of their task."""
-    facts, dataset = FACTS[task], entry.get("dataset")
-    owner, splits = DATA_OF.get(str(dataset), (task, ()))
-    if owner != task:
-        fitting = ", ".join(name for name, (other, _) in DATA_OF.items() if other == task)
+    dataset = entry.get("dataset")
+    splits = splits_of(task, dataset)
+    fitting = [name for name, (owner, _) in DATA_OF.items() if owner == task]
+    if dataset in DATA_OF and dataset not in fitting:
         yield (
             "dataset",
             f"got {dataset!r}, whose data are not of the form that the task {task} reads (of the "
-            f"catalogue fits: {fitting}; your own needs a name of its own)",
+            f"catalogue fits: {', '.join(fitting)}; your own needs a name of its own)",
         )
-        splits = ()
-    splits = splits or facts.splits
-    yield from _choice(task, entry, "style", facts.styles)
+    yield from _choice(task, entry, "style", FACTS[task].styles)
     yield from _choice(task, entry, "split", splits)
-    if entry.get("orders") == 6 and not facts.orders:
-        fitting = " and ".join(name for name, other in FACTS.items() if other.orders)
-        yield "orders", f"only the tasks {fitting} have options to reorder; leave it out"
     if task == "unqover" and entry.get("by_text") and entry.get("split") != "balanced":
         yield "by_text", "names are compared in whole blocks of questions; set split: balanced too"
     # What the metrics of a task of lm-eval are, only its own files say.

