@@ -102,14 +102,8 @@ def main(argv: Sequence[str] | None = None, commands: Commands = COMMANDS) -> in
     try:
         return _run(list(sys.argv[1:] if argv is None else argv), commands)
     except UserError as error:
-        print(f"{_in_red('error:')} {error}", file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return 2
-
-
-def _in_red(word: str) -> str:
-    """Return a word in red where a terminal shows it, and NO_COLOR does not say otherwise."""
-    coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    return f"\033[31m{word}\033[0m" if coloured else word
 
 
 class _Parser(argparse.ArgumentParser):
@@ -120,7 +114,7 @@ class _Parser(argparse.ArgumentParser):
         if wrong:
             names = [name.strip("' ") for name in wrong[3].split(",")]
             message = wrong[1] + (nearest(wrong[2], names) or f" (choose from {', '.join(names)})")
-        self.exit(2, f"{_in_red('error:')} {message} (see `{self.prog} --help`)\n")
+        self.exit(2, f"error: {message} (see `{self.prog} --help`)\n")
 
 
 def _check_options(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> None:

@@ -68,9 +68,8 @@ def load_run(
         # Jobs hand on folders that are no declared files of theirs (a checkpoint's, a mirror's),
         # which a storage plugin would not bring along.
         raise UserError(
-            f"expected one file system for all jobs, got --default-storage-provider {storage}; put "
-            "results on a volume that all jobs see and leave the option out (docs/cluster.md, "
-            "Other executors)"
+            f"expected one file system for all jobs, got --default-storage-provider {storage}; "
+            "leave the option out (docs/cluster.md, Other executors)"
         )
     for file in files:
         read_yaml(file)
@@ -79,8 +78,7 @@ def load_run(
         if version == "absent" and not by_conda:
             raise UserError(
                 f"this Snakemake runs on {sys.executable}, which lacks the Python package {name}; "
-                "build the workflow's environment with `make env` and use its snakemake "
-                "(`source .venv/bin/activate`), or give --sdm conda"
+                "use that of `make env` (`source .venv/bin/activate`), or give --sdm conda"
             )
     on_vllm = [name for name, entry in config.benchmarks.items() if entry.backend == "vllm"]
     asked, measuring, computing = config.serving.python, OWN, OWN

@@ -92,16 +92,13 @@ def source_errors(config: "Config") -> Lines:
     used += [(f"benchmarks.{name}.judge", one.judge) for name, one in config.benchmarks.items()]
     for where, model in used:
         if model in config.models and (model == WORLD_MODEL) != (config.source == "world"):
-            yield (
-                f"{where}: model {model!r} does not go with source {config.source!r}; the world's "
-                "model needs source 'world', all others 'external'"
-            )
+            needed = "world" if model == WORLD_MODEL else "external"
+            yield f"{where}: the model {model!r} needs source {needed!r}, got {config.source!r}"
     seed, shipped = config.world.seed, config.source == "world" and not config.world.retrain
     if seed != SHIPPED_SEED and shipped:
         yield (
             f"world.seed: got {seed}, but the shipped model belongs to the world with seed "
-            f"{SHIPPED_SEED}; set world.retrain to true to train one for this world, and results "
-            "to a new folder to keep the world that is there"
+            f"{SHIPPED_SEED}; set world.retrain to true, and results to a new folder"
         )
 
 
@@ -114,10 +111,7 @@ def benchmark_errors(config: "Config") -> Lines:
         for key, what in benchmark_faults(entry.model_dump(exclude_none=True)):
             yield f"{where}.{key}: {what}"
     if all(entry.experiments for entry in config.benchmarks.values()):
-        yield (
-            "benchmarks: every one is restricted to some experiments; leave experiments out of "
-            "one at least, which all checkpoints get"
-        )
+        yield "benchmarks: every one is restricted; leave experiments out of one at least"
 
 
 def table_errors(config: "Config") -> Lines:
@@ -129,8 +123,8 @@ def table_errors(config: "Config") -> Lines:
         if metric and not any(metric in metrics for metrics in mine):
             option = next(key for key, found in FACTS[task].options.items() if metric in found)
             yield (
-                f"tables: {name} shows {metric} of the task {task}, which no benchmark has; add "
-                f"{option} to one of that task, or leave the table out"
+                f"tables: {name} shows {metric}, which no benchmark has; add {option} to one of "
+                f"{task}, or leave the table out"
             )
 
 
@@ -213,11 +207,8 @@ def _task_faults(task: str, entry: Mapping[str, Any]) -> Faults:
     splits = splits_of(task, dataset)
     fitting = [name for name, (owner, _) in DATA_OF.items() if owner == task]
     if dataset in DATA_OF and dataset not in fitting:
-        yield (
-            "dataset",
-            f"got {dataset!r}, whose data are not of the form that the task {task} reads (of the "
-            f"catalogue fits: {', '.join(fitting)}; your own needs a name of its own)",
-        )
+        fits = f"in the catalogue fits {', '.join(fitting)}; your own needs another name"
+        yield "dataset", f"got {dataset!r}, not of the form that the task {task} reads; {fits}"
     yield from _choice(task, entry, "style", FACTS[task].styles)
     yield from _choice(task, entry, "split", splits)
     if task == "unqover" and entry.get("by_text") and entry.get("split") != "balanced":

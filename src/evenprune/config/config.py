@@ -7,7 +7,6 @@ Every key is said once, here, in ``*_keys.py`` or in ``catalogue.py``: the table
 own. No torch here: this module is imported while Snakemake builds its graph.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -101,22 +100,9 @@ class Experiment(Section):
     """of the texts' order and of the negative controls"""
 
 
+# Below a mirror's folder: no part begins with a dot.
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
-_FOLDER = re.compile(rf"{_PART}(/{_PART})*")
-
-
-def _folder_under(place: str) -> AfterValidator:
-    def check(folder: str) -> str:
-        if not _FOLDER.fullmatch(folder):
-            raise ValueError(
-                f"expected a folder under {place}: a relative path of letters, digits, '.', '_', "
-                "'+' and '-', without '..'"
-            )
-        return folder
-
-    return AfterValidator(check)
-
-
+Folder = Annotated[str, StringConstraints(pattern=rf"^{_PART}(/{_PART})*$")]
 # Of a file or folder of one's own.
 OwnPath = Annotated[Place, StringConstraints(strip_whitespace=True, min_length=1)]
 
@@ -144,7 +130,7 @@ class PackageModel(PackageEntry):
 class ModelEntry(Section):
     """A model that experiments can name."""
 
-    mirror: Annotated[str, _folder_under("MIRROR/models")] | None = None
+    mirror: Folder | None = None
     """folder under `MIRROR/models`, without `..`; null: the name"""
     hub: Repository | None = None
     """repository, `org/name` or `org/name@refs/pr/N`; safetensors only; null: mirror only"""
@@ -179,7 +165,7 @@ class ModelEntry(Section):
 class DatasetEntry(Section):
     """A data set that benchmarks and calibrations can name."""
 
-    mirror: Annotated[str, _folder_under("MIRROR/data")] | None = None
+    mirror: Folder | None = None
     """folder under `MIRROR/data` where yours calls it otherwise, without `..`; null: the name"""
     hub: HubEntry | None = None
     """repository and parts; null: mirror only"""

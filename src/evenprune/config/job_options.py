@@ -52,20 +52,9 @@ def flags(options: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def trust_flag(config: Config, model: str) -> str:
-    """Return the flag of a model whose own code may run; "" for others."""
-    return "--trust-remote-code" if config.models[model].trust_remote_code else ""
-
-
 def gpus_for(config: Config, model: str | None = None) -> int:
     """Return how many GPUs a job asks for that loads a model; None: one block at a time."""
     return 0 if config.device == "cpu" else config.models[model].gpus if model else 1
-
-
-def gpus_flag(config: Config, model: str) -> str:
-    """Return the flag of a model on several GPUs; "" for others."""
-    count = gpus_for(config, model)
-    return f"--gpus {count}" if count > 1 else ""
 
 
 def gpus_asked_by(selector: object, count: int) -> dict[str, int | str | None]:
@@ -77,8 +66,8 @@ def gpus_asked_by(selector: object, count: int) -> dict[str, int | str | None]:
     found = re.fullmatch(r"gpus|gres(:\w[\w.]*)?", str(selector or "gpus"))
     if not found:
         raise UserError(
-            f"expected gpus, gres or gres:KIND at gpu_selector, got {shown(selector)}; correct "
-            "default-resources in profiles/site/config.yaml"
+            "expected gpus, gres or gres:KIND at gpu_selector of profiles/site/config.yaml, got "
+            f"{shown(selector)}"
         )
     if found[0] == "gpus":
         return {"gpu": count, "gres": None}

@@ -101,8 +101,7 @@ class Paths:
         """
         if point not in self.mask_references:
             raise UserError(
-                f"{self.masks(point)} compares with SparseGPT, but this run has no such "
-                f"counterpart of {point.key}; add sparsegpt to the methods of its experiment"
+                f"{self.masks(point)} needs SparseGPT's masks; add sparsegpt to its experiment"
             )
         return self.mask_references[point]
 
@@ -139,8 +138,7 @@ class Paths:
         mine = [one for one in grids.serving_checkpoints(self.config) if one.model == model]
         if not mine:
             raise UserError(
-                f"{self.efficiency(model)} measures throughput, but this run measures no "
-                f"checkpoint of {model}; name an experiment with it in serving.experiment"
+                f"this run measures no checkpoint of {model}; name one of it in serving.experiment"
             )
         return sorted(mine, key=lambda point: not point.is_base)
 

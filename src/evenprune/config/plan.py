@@ -57,7 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--configfile", type=Path, default=DEFAULT, metavar="FILE")
     add("--catalogue", type=Path, default=CATALOGUE, metavar="FILE")
-    add("--results", metavar="DIR", help="in place of the configuration's results")
     add("--rates", type=Path, metavar="DIR", help="results of another run whose times count")
     add("--whole", action="store_true", help="the whole run, also what is done already")
 
@@ -66,21 +65,11 @@ def run(args: argparse.Namespace) -> None:
     """Print the plan."""
     if args.rates and not args.rates.is_dir():
         raise UserError(f"expected the results of a run at --rates {args.rates}; check the path")
-    paths = Paths(read_config(args.configfile, args.catalogue, args.results))
+    paths = Paths(load_config(read_yaml(args.configfile), DEFAULT, args.catalogue))
     default = Path(Config.model_fields["results"].default)
     folders = [Path(paths.results), *([args.rates] if args.rates else []), default]
     print(f"{args.configfile}: long jobs to do on {paths.config.device} (all: snakemake -n)")
     print("\n".join(plan(paths, folders, args.whole)))
-
-
-def read_config(
-    configfile: Path, catalogue: Path = CATALOGUE, results: str | None = None
-) -> Config:
-    """Return the configuration of a file as Snakemake reads it; UserError where it is no good."""
-    given = read_yaml(configfile)
-    if results is not None:
-        given["results"] = results
-    return load_config(given, DEFAULT, catalogue)
 
 
 def plan(paths: Paths, measured_in: Sequence[Path], whole: bool = False) -> list[str]:
@@ -241,11 +230,8 @@ def check_disk(paths: Paths, outputs: Collection[str]) -> None:
     needed, free = needed_bytes(paths, outputs), free_bytes(Path(paths.results))
     if needed <= free:
         return
-    advice = "put results on a larger disk (results: or a link)"
-    if paths.config.keep == "checkpoints":
-        advice += ", delete checkpoints after their last use (keep: evals)"
     raise UserError(
         f"expected {gigabytes(needed)} of free disk for the models that this run still writes, "
-        f"got {gigabytes(free)} at {os.path.abspath(paths.results)}; {advice}, or go on anyway "
-        "with check_disk: false"
+        f"got {gigabytes(free)} at {os.path.abspath(paths.results)}; put results on a larger disk, "
+        "set keep: evals, or go on anyway with check_disk: false"
     )
