@@ -88,16 +88,16 @@ def load_run(
         key = f"benchmarks.{on_vllm[0]}.backend"
         computing = serving_python(asked, "vllm", folders, by_conda, key=key)
     mirror = job_options.mirror(config)
-    needed = job_options.needed_sources(config)
+    # A world's own sources are made by steps, on which the rest depends.
+    found = job_options.all_sources(config)
+    needed = [one for one in found if config.source != "world" or one[2].get("path")]
     wrong, absent = sources.unresolved(needed, mirror, config.lock)
     if wrong:
         raise UserError("\n".join(wrong))
 
     def fingerprint(kind: Any, name: str, entry: Any) -> str:
-        # A world's own sources are made by steps, on which the rest depends.
-        if config.source == "world" and not entry.get("path"):
-            return ""
-        return sources.fingerprint(kind, name, entry, mirror, config.lock)
+        known = (kind, name, entry) in needed
+        return sources.fingerprint(kind, name, entry, mirror, config.lock) if known else ""
 
     paths = Paths(config)
     vllm = job_options.flags({"serving_python": None if computing == OWN else computing})

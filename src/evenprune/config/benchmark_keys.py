@@ -1,18 +1,16 @@
 """The section ``benchmarks``: the options of an evaluation and the flags of ``evaluate``."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from .section import Bos, Named, Section, Slug, each_once
+from .section import Bos, Named, Once, Section, Slug
 from .tasks import TASKS
 
 # pr: the guard sees prompt and response and judges the response. paper: the author's form, the
 # response alone as if a user had said it.
 JudgeForm = Literal["pr", "paper"]
 Lexicon = Literal["english", "world"]
-# Options of benchmarks whose answers a judge reads.
-JUDGE_KEYS = ("judge", "judge_forms", "lexicon", "max_new_tokens", "store_generations")
 
 
 class Asked(Section):
@@ -51,9 +49,7 @@ class Asked(Section):
     """the task's metric that the tables show; null: the task's default"""
     judge: Slug | None = None
     """judged tasks: guard model, of `models` or, for a command, its folder; null: a word list"""
-    judge_forms: Annotated[list[JudgeForm], AfterValidator(each_once)] | None = Field(
-        None, min_length=1
-    )
+    judge_forms: Once[JudgeForm] | None = None
     """judged tasks: the guard sees `pr` (prompt, response), `paper` (response); null: `[pr]`"""
     lexicon: Lexicon | None = None
     """judged tasks: word list without a guard model; null: `english`"""

@@ -1,10 +1,10 @@
 """The section ``calibrations``; flags of ``build-calibration`` too."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import Field
 
-from .section import Bos, Named, Section, each_once, listed
+from .section import Bos, Named, OneOrMore, Section
 
 
 class Tokens(Section):
@@ -17,11 +17,7 @@ class Tokens(Section):
 class Calibration(Section):
     """Sentence pairs and texts whose activations make the Hessian."""
 
-    pairs: Annotated[
-        list[Named],
-        BeforeValidator(listed, json_schema_input_type=str | list[str]),
-        AfterValidator(each_once),
-    ] = Field(min_length=1)
+    pairs: OneOrMore[Named]
     """data set of the pairs, a file of your own, or a list, as in `[stereoset, my/pairs.csv]`"""
     categories: list[str] = Field([])
     """bias types to keep, of each data set; `[]`: all"""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..io.errors import nearest
 from . import grids
-from .benchmark_keys import JUDGE_KEYS, Asked
+from .benchmark_keys import Asked
 from .facts import METHODS, PRUNING_METHODS
 from .pair_sources import BIAS_TYPES, PAIR_SOURCES, TEXT_SOURCES
 from .pruning_keys import pruning_faults
@@ -65,12 +65,13 @@ def reserved_names(config: "Config") -> Lines:
 def name_errors(config: "Config") -> Lines:
     """Yield an error for each name in experiments, benchmarks and ``serving`` that nothing has."""
     models, data, experiments = config.models, config.datasets, config.experiments
+    used: dict[str, Iterable[str]]
+    used = {"models": models, "calibrations": config.calibrations}
+    used["methods"] = [*METHODS, *config.methods]
     for name, grid in experiments.items():
-        where = f"experiments.{name}"
-        yield from unknown(f"{where}.models", grid.models, models, "model")
-        yield from unknown(f"{where}.methods", grid.methods, [*METHODS, *config.methods], "method")
-        used = grid.calibrations
-        yield from unknown(f"{where}.calibrations", used, config.calibrations, "calibration")
+        for key, known in used.items():
+            given = getattr(grid, key)
+            yield from unknown(f"experiments.{name}.{key}", given, known, key.removesuffix("s"))
     for name, entry in config.benchmarks.items():
         where = f"benchmarks.{name}"
         yield from unknown(f"{where}.dataset", entry.dataset, data, "data set")
@@ -84,16 +85,12 @@ def name_errors(config: "Config") -> Lines:
 
 def source_errors(config: "Config") -> Lines:
     """Yield errors of what a ``source`` does not have: the invented world, or all else."""
-    used: list[tuple[str, str | None]] = [
-        (f"experiments.{name}.models.{index}", model)
-        for name, grid in config.experiments.items()
-        for index, model in enumerate(grid.models)
-    ]
-    used += [(f"benchmarks.{name}.judge", one.judge) for name, one in config.benchmarks.items()]
-    for where, model in used:
-        if model in config.models and (model == WORLD_MODEL) != (config.source == "world"):
-            needed = "world" if model == WORLD_MODEL else "external"
-            yield f"{where}: the model {model!r} needs source {needed!r}, got {config.source!r}"
+    used = {model for grid in config.experiments.values() for model in grid.models}
+    used |= {entry.judge for entry in config.benchmarks.values() if entry.judge}
+    for model in sorted(used & {*config.models}):
+        needed = "world" if model == WORLD_MODEL else "external"
+        if config.source != needed:
+            yield f"source: got {config.source!r}, but the model {model!r} needs {needed!r}"
     seed, shipped = config.world.seed, config.source == "world" and not config.world.retrain
     if seed != SHIPPED_SEED and shipped:
         yield (
@@ -174,12 +171,6 @@ def method_errors(config: "Config") -> Lines:
     yield from (f"{where}: {what}" for where, what in said.items())
 
 
-# Options of some tasks only, and these.
-_FITTING = dict.fromkeys(JUDGE_KEYS, JUDGED) | TASK_OPTIONS
-_FITTING |= dict.fromkeys(("name", "trust_tasks"), (LM_EVAL,))
-_FITTING["orders"] = tuple(name for name, task in FACTS.items() if task.orders)
-
-
 def benchmark_faults(entry: Mapping[str, Any]) -> Faults:
     """Yield (key, what is wrong) of a benchmark's options; null ones are left open.
 
@@ -191,7 +182,7 @@ def benchmark_faults(entry: Mapping[str, Any]) -> Faults:
         yield "name", "is missing; name one of lm-eval's tasks, as in arc_easy"
     if task == LM_EVAL and entry.get("dataset") and not entry.get("trust_tasks"):
         yield "trust_tasks", "is missing: files of tasks can run code; read them, then set it true"
-    for key, fitting in _FITTING.items():
+    for key, fitting in TASK_OPTIONS.items():
         left_open = (None, False, Asked.model_fields[key].default)
         if entry.get(key) not in left_open and task not in fitting:
             names = " and ".join(fitting)

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Field,
     StringConstraints,
     ValidationError,
@@ -35,12 +34,11 @@ from .section import (
     Bos,
     Dtype,
     Label,
+    OneOrMore,
     Place,
     Section,
     Slug,
     Words,
-    each_once,
-    listed,
     short_names,
 )
 from .serving_keys import Serving
@@ -192,15 +190,7 @@ class Config(Section):
     """one line on the first page of the PDF"""
     source: Literal["world", "external"]
     """of data and models: `world` (made by the workflow), `external` (mirror, then hub)"""
-    mirror: (
-        Annotated[
-            list[Place],
-            Field(min_length=1),
-            BeforeValidator(listed, json_schema_input_type=str | list[str]),
-            AfterValidator(each_once),
-        ]
-        | None
-    ) = None
+    mirror: OneOrMore[Place] | None = None
     """folder with `data/<name>/…` and `models/<name>/…`, or several, tried before the hub"""
     lock: Place = "config/sources.lock.json"
     """file with the hub's revisions and checksums, written by `snakemake prefetch`"""

@@ -43,8 +43,8 @@ def method_options(config: "Config", method: str) -> dict[str, Any]:
     """Return the pruning options of a method: the defaults, then those of its variant."""
     options = config.pruning.model_dump()
     if method in config.methods:
-        overrides = config.methods[method].model_dump(exclude={"method", "label"})
-        options |= {key: value for key, value in overrides.items() if value is not None}
+        own = config.methods[method]
+        options |= own.model_dump(exclude={"method", "label"}, exclude_none=True)
     return options
 
 

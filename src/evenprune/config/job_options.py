@@ -98,12 +98,6 @@ def all_sources(config: Config) -> list[tuple[Kind, str, dict[str, Any]]]:
     return [(kind, name, source_entry(config, kind, name)) for kind, name in names]
 
 
-def needed_sources(config: Config) -> list[tuple[Kind, str, dict[str, Any]]]:
-    """Return those of ``all_sources`` that the run does not make itself."""
-    found = all_sources(config)
-    return [one for one in found if config.source != "world" or one[2].get("path")]
-
-
 def fetch_flags(paths: Paths, kind: Kind, name: str) -> str:
     """Return what fetching a source is told: its entry, the run's lock, and where to ask first.
 
@@ -183,17 +177,6 @@ def evaluation_memory_mb(config: Config) -> int:
     if config.device == "cuda":
         return 32_000
     return 6_000 if any(one.backend == "vllm" for one in config.benchmarks.values()) else 3_000
-
-
-def serving_memory_mb(paths: Paths, model: str) -> int:
-    """Return the MB of memory of the job that serves a model's checkpoints, all that it may load.
-
-    On a GPU their weights lie in the GPU's memory.
-    """
-    at_once = 1 if paths.config.serving.engines == "in-turn" else len(paths.served(model))
-    if paths.config.device == "cuda":
-        return 24_000 + 8_000 * at_once
-    return 6_000 * at_once
 
 
 # What a result depends on

@@ -16,8 +16,6 @@ from .section import listed
 
 # Tasks whose records are answers among options, which the page shows item by item.
 ANSWERED = ("unqover", "bbq", "crows_pairs", "stereoset", "hellaswag", "mmlu", "multiple_choice")
-# Benchmarks whose items have planted log-odds in the invented world.
-PLANTED = ("stereoset", "crows_pairs", "unqover", "bbq")
 
 
 @dataclass(frozen=True)
@@ -114,10 +112,6 @@ class Paths:
         wanted, on_gpu = self.config.serving.sparse24, self.config.device == "cuda"
         return point.regime == COMPRESSIBLE and (on_gpu if wanted is None else wanted)
 
-    def is_exported(self, point: Checkpoint) -> bool:
-        """Return whether this run makes a checkpoint's 2:4 export."""
-        return self.is_compressed(point) and point in grids.serving_checkpoints(self.config)
-
     def served_ready(self, point: Checkpoint) -> str:
         """Return what a measurement waits for: the export where that is served."""
         return self.exported(point) if self.is_compressed(point) else self.ready(point)
@@ -193,15 +187,6 @@ class Paths:
         names = self.config.figures
         return [f"{self.results}/figures/{one}.{form}" for one in names for form in forms]
 
-    def dense_points(self) -> dict[str, Checkpoint]:
-        """Return the dense checkpoint of each model, by the model's name."""
-        return {point.model: point for point in self.checkpoints if point.is_base}
-
-    def world_files(self) -> list[str]:
-        """Return the page of the invented world, where the run has what it shows."""
-        shown = self.config.source == "world" and {*PLANTED} & {*self.config.benchmarks}
-        return [f"{self.results}/report/world.html"] if shown and self.dense_points() else []
-
     def item_files(self) -> list[str]:
         """Return the items that the page shows one by one, where the run has such benchmarks."""
         shown = any(entry.task in ANSWERED for entry in self.config.benchmarks.values())
@@ -218,21 +203,13 @@ class Paths:
         """The page of all tables, figures and items."""
         return f"{self.results}/report/paper.html"
 
-    def paper_files(self, possible: bool) -> list[str]:
-        """Return the page, and the PDF where it is wanted; ``possible``: whether it can be made."""
-        wanted = possible if self.config.pdf == "auto" else self.config.pdf
-        return [self.page, *([f"{self.results}/paper.pdf"] if wanted else [])]
-
     def shown_files(self, possible: bool) -> list[str]:
-        """Return all that a run makes for people; ``possible``: as for ``paper_files``."""
+        """Return all that a run makes for people; ``possible``: whether a PDF can be made."""
+        wanted = possible if self.config.pdf == "auto" else self.config.pdf
         return [
             f"{self.results}/results.csv",
             *self.table_files("html", "tex", "csv", "md"),
             *self.figure_files("pdf"),
-            *self.world_files(),
-            *self.paper_files(possible),
+            self.page,
+            *([f"{self.results}/paper.pdf"] if wanted else []),
         ]
-
-    def every_file(self) -> list[str]:
-        """Return all that people look at, with what it is made of."""
-        return [*self.pruned_files(), *self.evaluation_files(), *self.shown_files(True)]

@@ -117,12 +117,14 @@ def long_jobs(paths: Paths) -> list[Job]:
         if not point.is_base:
             kind = f"prune {grids.base_method(config, point.method)}, {point.calibration}"
             found.append(Job(kind, f"pruned/{point.key}/model", size, makes=size))
-        if paths.is_exported(point):
-            # Values of half the weights and two bits a place: 9/16 in half precision.
-            found.append(Job("export", f"exported/{point.key}", size, makes=size * 9 / 16))
         kind = f"evaluate, {len(grids.benchmarks_of(config, point))} benchmarks"
         found.append(Job(kind, f"evals/{point.key}", size))
-    for model in dict.fromkeys(point.model for point in grids.serving_checkpoints(config)):
+    served = grids.serving_checkpoints(config)
+    for point in filter(paths.is_compressed, served):
+        # Values of half the weights and two bits a place: 9/16 in half precision.
+        size = model_bytes(paths, point.model)
+        found.append(Job("export", f"exported/{point.key}", size, makes=size * 9 / 16))
+    for model in dict.fromkeys(point.model for point in served):
         size = model_bytes(paths, model) * len(paths.served(model))
         found.append(Job("serve", f"serving/{model}/efficiency.json", size))
     return found

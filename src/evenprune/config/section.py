@@ -2,12 +2,14 @@
 
 import os
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
+    Field,
     StringConstraints,
     field_validator,
 )
@@ -31,12 +33,6 @@ def _words(text: str) -> str:
     return text
 
 
-def _some(text: str) -> str:
-    if not text.strip():
-        raise ValueError("expected a name to show in tables")
-    return text
-
-
 def short_names(path: str) -> str:
     """Return a path whose parts a file system takes, with what is added to them in the making."""
     if any(len(os.fsencode(part)) > LONGEST for part in path.split(os.sep)):
@@ -45,11 +41,29 @@ def short_names(path: str) -> str:
 
 
 Words = Annotated[str, AfterValidator(_words)]
-Label = Annotated[Words, AfterValidator(_some)]
+Label = Annotated[Words, StringConstraints(strip_whitespace=True, min_length=1)]
 # A path of the user's: here, and nowhere else, ~ becomes the home folder.
 Place = Annotated[str, AfterValidator(os.path.expanduser), AfterValidator(short_names)]
 # The name of a data set, or the path of a file of one's own in its place.
 Named = Annotated[str, AfterValidator(short_names)]
+
+
+def listed(value: Any) -> Any:
+    """Take one name for a list of it."""
+    return [value] if isinstance(value, str) else value
+
+
+def each_once(names: list[Any]) -> list[Any]:
+    """Return a list; raise ValueError where one of it comes twice."""
+    if len(set(names)) < len(names):
+        raise ValueError("expected each one once")
+    return names
+
+
+Item = TypeVar("Item")
+Once = Annotated[list[Item], Field(min_length=1), AfterValidator(each_once)]
+# The same where one name may stand alone.
+OneOrMore = Annotated[Once[Item], BeforeValidator(listed, json_schema_input_type=str | list[str])]
 
 
 class Section(BaseModel):
@@ -72,15 +86,3 @@ class Section(BaseModel):
                     f"expected one line of text without control characters, has {code}"
                 )
         return value
-
-
-def listed(value: Any) -> Any:
-    """Take one name for a list of it."""
-    return [value] if isinstance(value, str) else value
-
-
-def each_once(names: list[Any]) -> list[Any]:
-    """Return a list; raise ValueError where one of it comes twice."""
-    if len(set(names)) < len(names):
-        raise ValueError("expected each one once")
-    return names

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from .section import Named, Place, Section, Slug, each_once
+from .section import Named, Once, Place, Section, Slug
 
 
 class Measured(Section):
@@ -14,9 +14,7 @@ class Measured(Section):
     """`auto`: vLLM where installed, else transformers; `vllm`: an error where there is none"""
     engines: Literal["auto", "together", "in-turn"] = "auto"
     """checkpoints in memory: all, or one, loaded in every round; `auto`: all where they fit"""
-    batch_sizes: Annotated[list[Annotated[int, Field(ge=1)]], AfterValidator(each_once)] = Field(
-        [1, 8], min_length=1
-    )
+    batch_sizes: Once[Annotated[int, Field(ge=1)]] = Field([1, 8])
     """sequences at a time"""
     new_tokens: int = Field(64, ge=2)
     """tokens that each sequence is continued by"""

@@ -41,8 +41,6 @@ class TaskFacts:
     data: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     styles: tuple[str, ...] = ()
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    orders: bool = False
-    judged: bool = False
     directions: dict[str, Direction] = field(default_factory=lambda: {"acc": "up"})
     chance: Annotated[
         float | None, BeforeValidator(lambda given: given and float(Fraction(given)))
@@ -64,7 +62,7 @@ TASK_OPTIONS = {
     for key in sorted({key for task in FACTS.values() for key in task.options})
 }
 # Tasks whose answers a judge reads.
-JUDGED = tuple(name for name, task in FACTS.items() if task.judged)
+JUDGED = TASK_OPTIONS["judge"]
 UNQOVER_STYLES, BBQ_STYLES = FACTS["unqover"].styles, FACTS["bbq"].styles
 # The data set that the paper measured a task on.
 PAPER_DATASETS = {task: task for task in TASKS} | {"perplexity": "wikitext2"}
@@ -114,9 +112,9 @@ def metrics_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         found += ("mu", "eta", "delta", "epsilon")
     for key, names in facts.options.items():
         found += names if options.get(key) else ()
-    if facts.orders and options.get("orders") == 6:
+    if options.get("orders") == 6:
         found += _ORDERS
-    if facts.judged and options.get("judge"):
+    if options.get("judge"):
         forms = options.get("judge_forms") or ("pr",)
         found += tuple(f"{name}_{form}" for form in forms for name in _FORM)
     return found
