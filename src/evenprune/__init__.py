@@ -12,16 +12,21 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 __all__ = ["__version__", "check", "compare", "evaluate", "export_sparse24", "prune"]
+# Imported when they are asked for: torch and SciPy take seconds.
+_ROOMS = {
+    "prune": "pruning",
+    "check": "pruning",
+    "evaluate": "comparison",
+    "compare": "comparison",
+    "export_sparse24": "serving",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when they are asked for: torch and SciPy take seconds.
-    from .cli import COMMANDS
-
-    if name not in __all__:
+    if name not in _ROOMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(COMMANDS[name.replace("_", "-")], __name__), name)
+    return getattr(import_module(f".{_ROOMS[name]}.{name}", __name__), name)
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*globals(), *_ROOMS]
