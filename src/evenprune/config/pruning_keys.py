@@ -27,9 +27,8 @@ class Pruning(Section):
     bias_weight: float = Field(1.0, ge=0, le=MOST)
     """weight b of the bias term; 0 gives sparsegpt"""
     bias_scaling: Literal[BIAS_SCALINGS] = BIAS_SCALINGS[0]  # type: ignore[valid-type]
-    """`equation` (the paper's text) or the authors' code: `released-2025` (the k-th pair weighs k
-    times as much), `released-2026` (all weigh half; sentences are cut at 100 tokens and padded, so
-    that `alignment` must be `pad`)"""
+    """`equation` (the paper's text), or the authors' code: `released-2025` (the k-th pair weighs k
+    times as much), `released-2026` (all weigh half; needs `alignment: pad`)"""
     refit_steps: int = Field(0, ge=0, le=1000)
     """steps of conjugate gradients on the kept weights, any method; 10 to 20 do"""
     solver: Literal[SOLVERS] = SOLVERS[0]  # type: ignore[valid-type]
