@@ -89,17 +89,13 @@ def load_run(
         computing = serving_python(asked, "vllm", folders, by_conda, key=key)
     mirror = job_options.mirror(config)
     # A world's own sources are made by steps, on which the rest depends.
-    found = job_options.all_sources(config)
-    needed = [one for one in found if config.source != "world" or one[2].get("path")]
+    every = job_options.all_sources(config)
+    needed = [one for one in every if config.source != "world" or one[2].get("path")]
     wrong, absent = sources.unresolved(needed, mirror, config.lock)
     if wrong:
         raise UserError("\n".join(wrong))
-
-    def fingerprint(kind: Any, name: str, entry: Any) -> str:
-        known = (kind, name, entry) in needed
-        return sources.fingerprint(kind, name, entry, mirror, config.lock) if known else ""
-
+    found = {one[:2]: sources.fingerprint(*one, mirror, config.lock) for one in needed}
     paths = Paths(config)
     vllm = job_options.flags({"serving_python": None if computing == OWN else computing})
-    jobs = job_options.dependencies(paths, fingerprint)
+    jobs = job_options.dependencies(paths, lambda *source: found.get(source[:2], ""))
     return Run(paths, measuring, " ".join(vllm.values()), jobs, absent)
