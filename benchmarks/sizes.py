@@ -118,9 +118,10 @@ def checkpoints(count: int) -> Iterator[Case]:
     file = configuration(1, count // 10)
     yield "`snakemake -n`", count, "checkpoints", planned(file)
     yield "`evenprune plan`", count, "checkpoints", [*EVENPRUNE, "plan", "--configfile", file]
-    sheet = "from evenprune.config.plan import read_config as read, Path\n"
+    sheet = "from evenprune.config.config import CATALOGUE, DEFAULT, load_config\n"
+    sheet += "from evenprune.io.yamlfile import read_yaml\n"
     sheet += "from evenprune.config.run_sheet import read_run_sheet, write_run_sheet\n"
-    sheet += "write_run_sheet('sheet.json', read(Path('run.yaml')))"
+    sheet += "write_run_sheet('sheet.json', load_config(read_yaml('run.yaml'), DEFAULT, CATALOGUE))"
     measured(["-c", sheet])
     read = "from evenprune.config.run_sheet import read_run_sheet; read_run_sheet('sheet.json')"
     yield "read the run sheet", count, "checkpoints", ["-c", read]

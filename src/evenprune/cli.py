@@ -8,9 +8,9 @@ import argparse
 import contextlib
 import errno
 import importlib
+import itertools
 import os
 import re
-import select
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,8 +18,6 @@ from typing import Any, NoReturn
 
 from . import __version__
 from .io.errors import UserError, nearest, shown
-
-STREAMS = (1, 2)  # stdout, stderr
 
 Commands = Mapping[str, str]  # subcommand -> module
 # What `evenprune --help` says: the commands for people, in groups, with an example each.
@@ -83,9 +81,8 @@ def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int
         print("interrupted; run the same command again to resume", file=sys.stderr)
         return 130
     except OSError as error:
-        gone = isinstance(error, BrokenPipeError) and any(map(_reader_gone, STREAMS))
         full = error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT)
-        if not gone and not full:
+        if not full and not isinstance(error, BrokenPipeError):
             raise
         if full:
             print(f"error: could not write the output: {error.strerror}", file=sys.stderr)
@@ -105,14 +102,8 @@ def main(argv: Sequence[str] | None = None, commands: Commands = COMMANDS) -> in
     try:
         return _run(list(sys.argv[1:] if argv is None else argv), commands)
     except UserError as error:
-        print(f"{_in_red('error:')} {error}", file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return 2
-
-
-def _in_red(word: str) -> str:
-    """Return a word in red where a terminal shows it, and NO_COLOR does not say otherwise."""
-    coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    return f"\033[31m{word}\033[0m" if coloured else word
 
 
 class _Parser(argparse.ArgumentParser):
@@ -123,28 +114,21 @@ class _Parser(argparse.ArgumentParser):
         if wrong:
             names = [name.strip("' ") for name in wrong[3].split(",")]
             message = wrong[1] + (nearest(wrong[2], names) or f" (choose from {', '.join(names)})")
-        self.exit(2, f"{_in_red('error:')} {message} (see `{self.prog} --help`)\n")
+        self.exit(2, f"error: {message} (see `{self.prog} --help`)\n")
 
 
 def _check_options(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> None:
     """Raise UserError for the first option that a subcommand does not have, not even cut short.
 
-    argparse would tell of it last, behind the options that are then missing. An empty path, which
-    would be the working directory, is refused too.
+    argparse would tell of it last, behind the options that are then missing.
     """
-    known = {flag: action for action in parser._actions for flag in action.option_strings}
-    for word, following in zip(words, [*words[1:], None]):
-        if word == "--":
-            return
-        flag, given, value = word.partition("=")
-        meant = [one for one in known if one.startswith(flag)]
-        if flag.startswith("--") and not meant:
+    known = [flag for action in parser._actions for flag in action.option_strings]
+    for word in itertools.takewhile(lambda word: word != "--", words):
+        flag = word.partition("=")[0]
+        if flag.startswith("--") and not any(one.startswith(flag) for one in known):
             raise UserError(
                 f"{name} has no option {flag}{nearest(flag, known)} (see `{parser.prog} --help`)"
             )
-        empty = not value if given else following == ""
-        if flag.startswith("--") and empty and any(known[one].type is Path for one in meant):
-            raise UserError(f"expected a path at {flag}, got nothing; name one or leave it out")
 
 
 def _prepare_streams() -> None:
@@ -158,13 +142,6 @@ def _prepare_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         with contextlib.suppress(AttributeError):  # another kind of stream, put there by a caller
             getattr(sys, name).reconfigure(errors="backslashreplace")
-
-
-def _reader_gone(stream: int) -> bool:
-    """Say whether a stream is a pipe that nobody reads any more."""
-    poll = select.poll()
-    poll.register(stream, 0)
-    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _run(argv: list[str], commands: Commands) -> int:

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .config import grids, job_options
+from .config import job_options
 from .config.config import load_config
 from .config.paths import Paths
 from .data import sources
 from .io.codedigest import package_versions
 from .io.errors import UserError
-from .io.reading import read_json
 from .io.yamlfile import read_yaml
-from .models.quantised import CONFIG
 from .serving.environment import OWN, serving_python
 
 
@@ -70,9 +68,8 @@ def load_run(
         # Jobs hand on folders that are no declared files of theirs (a checkpoint's, a mirror's),
         # which a storage plugin would not bring along.
         raise UserError(
-            f"expected one file system for all jobs, got --default-storage-provider {storage}; put "
-            "results on a volume that all jobs see and leave the option out (docs/cluster.md, "
-            "Other executors)"
+            f"expected one file system for all jobs, got --default-storage-provider {storage}; "
+            "leave the option out (docs/cluster.md, Other executors)"
         )
     for file in files:
         read_yaml(file)
@@ -81,8 +78,7 @@ def load_run(
         if version == "absent" and not by_conda:
             raise UserError(
                 f"this Snakemake runs on {sys.executable}, which lacks the Python package {name}; "
-                "build the workflow's environment with `make env` and use its snakemake "
-                "(`source .venv/bin/activate`), or give --sdm conda"
+                "use that of `make env` (`source .venv/bin/activate`), or give --sdm conda"
             )
     on_vllm = [name for name, entry in config.benchmarks.items() if entry.backend == "vllm"]
     asked, measuring, computing = config.serving.python, OWN, OWN
@@ -92,28 +88,14 @@ def load_run(
         key = f"benchmarks.{on_vllm[0]}.backend"
         computing = serving_python(asked, "vllm", folders, by_conda, key=key)
     mirror = job_options.mirror(config)
-    needed = job_options.needed_sources(config)
+    # A world's own sources are made by steps, on which the rest depends.
+    every = job_options.all_sources(config)
+    needed = [one for one in every if config.source != "world" or one[2].get("path")]
     wrong, absent = sources.unresolved(needed, mirror, config.lock)
-    pruned = {point.model for point in grids.all_checkpoints(config) if not point.is_base}
-    for name in sorted(pruned) if not wrong else ():
-        entry = next((one for kind, key, one in needed if (kind, key) == ("models", name)), {})
-        folder = sources.local_source("models", name, entry, mirror)
-        raw = folder / "config.json" if folder else None
-        if raw and raw.is_file() and read_json(raw, finite=False).get(CONFIG):
-            wrong.append(
-                f"models.{name}: the weights in {folder} are quantised, and only evaluated as they "
-                "are (methods: [dense]); to prune, give the model that was quantised"
-            )
     if wrong:
         raise UserError("\n".join(wrong))
-
-    def fingerprint(kind: Any, name: str, entry: Any) -> str:
-        # A world's own sources are made by steps, on which the rest depends.
-        if config.source == "world" and not entry.get("path"):
-            return ""
-        return sources.fingerprint(kind, name, entry, mirror, config.lock)
-
+    found = {one[:2]: sources.fingerprint(*one, mirror, config.lock) for one in needed}
     paths = Paths(config)
     vllm = job_options.flags({"serving_python": None if computing == OWN else computing})
-    jobs = job_options.dependencies(paths, fingerprint)
+    jobs = job_options.dependencies(paths, lambda *source: found.get(source[:2], ""))
     return Run(paths, measuring, " ".join(vllm.values()), jobs, absent)

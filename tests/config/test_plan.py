@@ -8,16 +8,19 @@ from types import SimpleNamespace
 import pytest
 
 from evenprune.config import plan
+from evenprune.config.config import DEFAULT, load_config
 from evenprune.config.paths import Paths
 from evenprune.io.errors import UserError
 from evenprune.io.marks import PRUNED, mark_folder
 from evenprune.io.provenance import BEGUN, FINISHED, record_folder, recorded
+from evenprune.io.yamlfile import read_yaml
 
 REPO = Path(__file__).resolve().parents[2]
 
 
 def run(results, file="world.yaml", **changes):
-    config = plan.read_config(REPO / "config" / file, REPO / "config/catalogue.yaml", str(results))
+    given = read_yaml(REPO / "config" / file) | {"results": str(results)}
+    config = load_config(given, DEFAULT, REPO / "config/catalogue.yaml")
     return Paths(config.model_copy(update=changes))
 
 

@@ -362,11 +362,11 @@ def test_adapters_are_of_the_model_and_a_solver_prunes_it(
     ("options", "words"),
     [
         ({"regime": "dense"}, ("takes no weights away", "debias-lora")),
-        ({"block_size": "6"}, ("divisible by 4",)),
-        ({**LORA, "alignment": "pad"}, ("alignment is 'pad'", "suffix")),
+        ({"block_size": "6"}, ("--block-size: got 6, expected a multiple of 4",)),
+        ({**LORA, "alignment": "pad"}, ("--alignment: got 'pad'", "suffix")),
         (
             {"method": "debias-sparsegpt", "bias_scaling": "released-2026"},
-            ("--alignment pad", "equal-length"),
+            ("--alignment: got 'equal-length', expected 'pad'",),
         ),
     ],
 )

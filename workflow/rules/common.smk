@@ -120,8 +120,6 @@ def given(flag, name):
     return lambda wildcards, input: f"{flag} {input[name]}" if input.get(name) else ""
 
 
-trust = here(lambda wildcards: job_options.trust_flag(CONFIG, wildcards.model))
-on_gpus = here(lambda wildcards: job_options.gpus_flag(CONFIG, wildcards.model))
 vllm_cache = here(str(Path(CONFIG.results).absolute() / ".cache/vllm"))
 
 
@@ -160,6 +158,16 @@ def needs(mem_mb, minutes, gpus=None):
 
     found = {"mem_mb": grows(mem_mb), "runtime": grows(minutes)}
     return found | ({option: asked(option) for option in ("gpu", "gres")} if gpus else {})
+
+
+def trust(wildcards, input):
+    """The flag of a model whose own code may run; nothing for others."""
+    return "--trust-remote-code" if CONFIG.models[wildcards.model].trust_remote_code else ""
+
+
+def on_gpus(wildcards, input):
+    """The flag of a model on several GPUs; nothing for others."""
+    return f"--gpus {count}" if (count := all_gpus(wildcards)) > 1 else ""
 
 
 # GPUs of a job that loads one block at a time, and of one that loads the whole model.

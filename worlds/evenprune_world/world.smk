@@ -6,6 +6,7 @@ Part of the workflow (workflow/Snakefile) where the source is the world.
 from evenprune_world import rerun
 
 RUN.jobs.update(rerun.dependencies(PATHS))
+WORLD_FILES = rerun.pages(PATHS)
 
 
 rule generate_world:
@@ -53,7 +54,7 @@ rule world_model:
         " >{log} 2>&1"
 
 
-DENSE_POINTS = {name: PATHS.evaluation(point) for name, point in PATHS.dense_points().items()}
+DENSE_POINTS = rerun.dense_evaluations(PATHS)
 
 
 rule report_world:

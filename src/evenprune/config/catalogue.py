@@ -61,8 +61,7 @@ class FilePart(Sparse):
     """Some files of a hub repository or package, the rows of which are a part of a data set."""
 
     files: list[Pattern] = Field(min_length=1)
-    """patterns; the first that matches anything is used, on the main branch or else on the hub's
-    own parquet copy"""
+    """patterns; the first that matches is used, on the main branch or the hub's parquet copy"""
     at: str | None = None
     """keys that lead to the rows of a JSON file, as in `data.intrasentence`"""
     rows: int | None = Field(None, ge=1)

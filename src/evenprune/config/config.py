@@ -7,14 +7,12 @@ Every key is said once, here, in ``*_keys.py`` or in ``catalogue.py``: the table
 own. No torch here: this module is imported while Snakemake builds its graph.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Field,
     StringConstraints,
     ValidationError,
@@ -28,7 +26,7 @@ from . import table_registry
 from .benchmark_keys import Benchmark
 from .calibration_keys import Calibration
 from .catalogue import PACKAGED, HubEntry, PackageData, PackageEntry, Repository, Sparse
-from .checks import all_errors, with_own_files
+from .checks import all_errors
 from .facts import DENSE, PRUNING_METHODS, REGIMES
 from .field_errors import field_errors
 from .pruning_keys import Pruning
@@ -36,18 +34,19 @@ from .section import (
     Bos,
     Dtype,
     Label,
+    OneOrMore,
     Place,
     Section,
     Slug,
     Words,
-    each_once,
-    listed,
     short_names,
 )
 from .serving_keys import Serving
 from .tasks import TASKS, splits_of
 
 CATALOGUE, DEFAULT = Path("config/catalogue.yaml"), Path("config/config.yaml")
+# What the name of a file ends with; anything with a slash is a path too.
+ENDINGS = (".jsonl", ".csv", ".tsv", ".json", ".jsonl.gz", ".csv.gz", ".tsv.gz", ".yaml", ".yml")
 TABLES, FIGURES = tuple(sorted(table_registry.TABLES)), tuple(sorted(table_registry.FIGURES))
 
 
@@ -60,8 +59,7 @@ class World(Section):
     seed: int = Field(0, ge=0)
     """seed of the generator and of the training"""
     retrain: bool = False
-    """train the model instead of taking the shipped one, which belongs to seed 0: any other seed
-    needs it"""
+    """train the model; false: the shipped one, which belongs to seed 0"""
 
 
 # Those of Pruning that a variant may have its own way; how pairs are aligned is a calibration's.
@@ -100,22 +98,9 @@ class Experiment(Section):
     """of the texts' order and of the negative controls"""
 
 
+# Below a mirror's folder: no part begins with a dot.
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
-_FOLDER = re.compile(rf"{_PART}(/{_PART})*")
-
-
-def _folder_under(place: str) -> AfterValidator:
-    def check(folder: str) -> str:
-        if not _FOLDER.fullmatch(folder):
-            raise ValueError(
-                f"expected a folder under {place}: a relative path of letters, digits, '.', '_', "
-                "'+' and '-', without '..'"
-            )
-        return folder
-
-    return AfterValidator(check)
-
-
+Folder = Annotated[str, StringConstraints(pattern=rf"^{_PART}(/{_PART})*$")]
 # Of a file or folder of one's own.
 OwnPath = Annotated[Place, StringConstraints(strip_whitespace=True, min_length=1)]
 
@@ -143,33 +128,26 @@ class PackageModel(PackageEntry):
 class ModelEntry(Section):
     """A model that experiments can name."""
 
-    mirror: Annotated[str, _folder_under("MIRROR/models")] | None = None
+    mirror: Folder | None = None
     """folder under `MIRROR/models`, without `..`; null: the name"""
     hub: Repository | None = None
-    """Hugging Face repository, `org/name` or `org/name@refs/pr/N`; safetensors only; null: mirror
-    only"""
+    """repository, `org/name` or `org/name@refs/pr/N`; safetensors only; null: mirror only"""
     package: PackageModel | None = None
-    """Python package with the model, taken where no mirror has it and the lock file pins nothing of
-    `hub`"""
+    """Python package with the model, where no mirror has it and the lock file pins no `hub`"""
     path: OwnPath | None = None
-    """folder of a model of your own, or its GGUF file, relative to the working directory, in place
-    of `mirror`, `hub` and `package`; see `docs/your-own.md`"""
+    """your own folder or GGUF file, in place of `mirror`, `hub` and `package`"""
     label: Label
     """name in tables"""
     dtype: Dtype = "auto"
     """dtype of evaluation; `auto`: the checkpoint's, float32 where the processor is slow in it"""
     chat_template: bool = False
-    """apply the tokenizer's chat template to prompts, for a model that answers only chats, of
-    benchmarks that leave it open"""
+    """apply the tokenizer's chat template in benchmarks that leave it open"""
     bos: Bos = "auto"
-    """BOS token before a text, in calibration and in benchmarks that leave it open; for a model
-    whose tokenizer does otherwise than it was trained"""
+    """BOS before a text, in calibration and in benchmarks that leave it open"""
     protocol: dict[Literal[TASKS], ModelProtocol] = Field({})  # type: ignore[valid-type]
-    """task → `bos`, `chat_template`, `split`, `style` of this model, for benchmarks that leave them
-    open, as in `{perplexity: {split: gptq2048+bos}}`"""
+    """task → keys for benchmarks that leave them open, `{perplexity: {split: gptq2048+bos}}`"""
     gpus: int = Field(1, ge=1)
-    """GPUs that hold it together in evaluation and serving, where one is too small; such jobs ask
-    for as many (pruning needs one)"""
+    """GPUs that hold it together in evaluation and serving (pruning needs one)"""
     params: str | None = None
     """size in words, such as 8B, for the table `models`; null: not known"""
     instruction_tuned: bool | None = None
@@ -185,21 +163,18 @@ class ModelEntry(Section):
 class DatasetEntry(Section):
     """A data set that benchmarks and calibrations can name."""
 
-    mirror: Annotated[str, _folder_under("MIRROR/data")] | None = None
+    mirror: Folder | None = None
     """folder under `MIRROR/data` where yours calls it otherwise, without `..`; null: the name"""
     hub: HubEntry | None = None
     """repository and parts; null: mirror only"""
     package: PackageData | None = None
-    """Python package with the data set, taken where no mirror has it and the lock file pins nothing
-    of `hub`"""
+    """Python package with it, where no mirror has it and the lock file pins no `hub`"""
     path: OwnPath | None = None
-    """file or folder of your own, relative to the working directory, in place of `mirror`, `hub`
-    and `package`; see `docs/your-own.md`"""
+    """your own file or folder, in place of `mirror`, `hub` and `package`"""
     licence: str | None = None
     """its name, for the table `licences`; null: not known"""
     groups: str | None = None
-    """whom its items are about, for the table `benchmarks`; null: the categories that were measured
-    """
+    """whom its items are about, for the table `benchmarks`; null: the measured categories"""
 
 
 class Config(Section):
@@ -214,30 +189,17 @@ class Config(Section):
     title: Words = ""
     """one line on the first page of the PDF"""
     source: Literal["world", "external"]
-    """where data and models come from: `world` (made by the workflow), `external` (mirror, then
-    hub)"""
-    mirror: (
-        Annotated[
-            list[Place],
-            Field(min_length=1),
-            BeforeValidator(listed, json_schema_input_type=str | list[str]),
-            AfterValidator(each_once),
-        ]
-        | None
-    ) = None
-    """folder with `data/<name>/…` and `models/<name>/…`, tried before the hub, or a list of
-    several, tried in this order"""
+    """of data and models: `world` (made by the workflow), `external` (mirror, then hub)"""
+    mirror: OneOrMore[Place] | None = None
+    """folder with `data/<name>/…` and `models/<name>/…`, or several, tried before the hub"""
     lock: Place = "config/sources.lock.json"
     """file with the hub's revisions and checksums, written by `snakemake prefetch`"""
     device: Literal["cpu", "cuda"] = "cpu"
-    """where pruning, evaluation and serving run; a job that is to use `cuda` and finds no GPU
-    stops, another one asks Snakemake or the cluster for one GPU"""
+    """where pruning, evaluation and serving run; `cuda`: each job asks for a GPU"""
     keep: Literal["checkpoints", "evals"] = "checkpoints"
-    """what a run leaves: `checkpoints` (everything), `evals` (a pruned checkpoint is deleted after
-    its last use, as Snakemake's `temp()`, and made again when it is needed)"""
+    """`evals`: a pruned checkpoint is deleted after its last use, and made again when needed"""
     check_disk: bool = True
-    """stop before the first job where the checkpoints do not fit on the disk; false where the
-    system does not know how much there is"""
+    """stop before the first job where the checkpoints do not fit on the disk"""
     threads: int = Field(1, ge=1)
     """CPU threads of one pruning or evaluation job"""
     world: World = World()
@@ -261,16 +223,42 @@ class Config(Section):
     figures: list[Literal[FIGURES]] = Field([])  # type: ignore[valid-type]
     """which figures to draw"""
     pdf: bool | Literal["auto"] = "auto"
-    """make `paper.pdf` of all tables and figures; `auto`: where LaTeX is installed; false where
-    only the tables are wanted"""
+    """make `paper.pdf` of all tables and figures; `auto`: where LaTeX is installed"""
     serving: Serving = Serving()
     """throughput, energy, CO2"""
 
     __hash__ = object.__hash__  # of a key, see grids.py
 
+    def _named(self, value: str, name: str) -> str:
+        """Return the name of a data set for a name, or for the path of a file or folder.
+
+        A path becomes an entry of ``datasets`` under ``name``, or ``name-file`` where there is one,
+        so that everything behind knows data sets only.
+        """
+        is_path = "/" in value or value in ("~", ".", "..") or value.lower().endswith(ENDINGS)
+        if value in self.datasets or not is_path:
+            return value
+        while name in self.datasets:
+            name += "-file"
+        self.datasets[name] = DatasetEntry(path=value)
+        return name
+
     @model_validator(mode="after")
-    def _whole_sources(self) -> "Config":
-        """Take no data set from a Python package that lacks the split of a benchmark."""
+    def _own_files(self) -> "Config":
+        """Take the paths of files that stand for a data set: pairs, texts, a benchmark's data.
+
+        And no data set from a Python package that lacks the split of a benchmark.
+        """
+        for slug, calibration in self.calibrations.items():
+            calibration.pairs = [
+                self._named(one, f"{slug}.pairs{index + 1 if index else ''}")
+                for index, one in enumerate(calibration.pairs)
+            ]
+            if calibration.texts:
+                calibration.texts = self._named(calibration.texts, f"{slug}.texts")
+        for slug, entry in self.benchmarks.items():
+            if entry.dataset:
+                entry.dataset = self._named(entry.dataset, f"{slug}.data")
         for entry in self.benchmarks.values() if self.source == "external" else ():
             name, split = entry.dataset, entry.split or splits_of(entry.task, entry.dataset)[0]
             if name in self.datasets and split not in PACKAGED.get(name, (split,)):
@@ -291,7 +279,7 @@ def validate_config(raw: Mapping[str, Any], origin: str = "the configuration") -
     if not isinstance(raw, Mapping):
         raise UserError(f"expected a mapping as {origin}, got {type(raw).__name__}; name its keys")
     try:
-        config = Config.model_validate(with_own_files(raw))
+        config = Config.model_validate(raw)
         lines = all_errors(config)
     except ValidationError as error:
         lines = [line for _, line in field_errors(error, Config)]

@@ -87,7 +87,6 @@ REGIMES = {
         RegimeFacts("2of4", 2, 4, True),
     )
 }
-GROUPED = tuple(name for name, regime in REGIMES.items() if regime.structured)
 # The regime that devices have kernels for, once its weights are compressed.
 COMPRESSIBLE = "2of4"
 

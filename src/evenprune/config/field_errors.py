@@ -1,10 +1,9 @@
 """The errors of a validated record as lines for people: key, value found, what may stand there."""
 
 from collections.abc import Iterator
-from typing import Any, get_args, get_origin
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 
 from ..io.errors import nearest
 
@@ -15,7 +14,7 @@ def field_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[tup
         where = ".".join(str(part) for part in item["loc"] if part != "[key]")
         value, kind, context = item["input"], item["type"], item.get("ctx", {})
         if kind == "extra_forbidden":
-            keys = list(_fields_at(model, item["loc"][:-1]))
+            keys = _keys_at(model, item["loc"][:-1])
             near = nearest(item["loc"][-1], keys)
             yield where, f"{where}: unknown key{near} (allowed: {', '.join(keys)})"
         elif kind == "missing":
@@ -31,20 +30,17 @@ def field_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[tup
             yield where, f"{where}: got {value!r}, {said[0].lower()}{said[1:]}"
 
 
-def _fields_at(model: type[BaseModel], location: tuple[Any, ...]) -> dict[str, FieldInfo]:
-    """Return the keys of the section at ``location`` of a record; none where it is no section."""
-    annotation: Any = model
+def _keys_at(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:
+    """Return the keys of the section at ``location`` of a record."""
     for part in location:
-        if get_origin(annotation) is dict:
-            annotation = get_args(annotation)[1]
-        elif get_origin(annotation) is list:
-            annotation = get_args(annotation)[0]
-        elif part in getattr(annotation, "model_fields", {}):
-            annotation = annotation.model_fields[part].annotation
-        else:
-            return {}
-        # Of ``Hub | None``, what is not None.
-        options = [one for one in get_args(annotation) if isinstance(one, type)]
-        if get_origin(annotation) not in (dict, list) and options:
-            annotation = options[0]
-    return dict(getattr(annotation, "model_fields", {}))
+        if part in model.model_fields:  # else the name of an entry
+            model = next(_sections(model.model_fields[part].annotation), model)
+    return list(model.model_fields)
+
+
+def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the sections within a key's annotation, as in ``dict[str, Hub | None]``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for one in get_args(annotation):
+        yield from _sections(one)

@@ -76,9 +76,8 @@ def _help(model: type[BaseModel], name: str) -> str:
 def _kind(annotation: Any) -> tuple[Any, tuple[Any, ...] | None]:
     """Return what makes a value of a text, and the values there may be (None: any)."""
     origin, inner = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return _kind(inner[0])
-    if origin in (Union, UnionType):  # with null, or true and false with another word
+    # A union is with null, or of true and false with another word.
+    if origin in (Annotated, Union, UnionType):
         return _kind(inner[0])
     if origin is Literal:
         return type(inner[0]), inner

@@ -4,11 +4,13 @@ import itertools
 from collections.abc import Iterable, KeysView
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .benchmark_keys import Benchmark
-from .config import Config
 from .facts import COMPRESSIBLE, DENSE, METHODS, NO_CALIBRATION, is_calibrated
+
+if TYPE_CHECKING:
+    from .config import Config
 
 
 @dataclass(frozen=True, order=True)
@@ -37,27 +39,27 @@ def dense(model: str) -> Checkpoint:
     return Checkpoint(model, DENSE, DENSE, NO_CALIBRATION, 0)
 
 
-def base_method(config: Config, method: str) -> str:
+def base_method(config: "Config", method: str) -> str:
     """Return which of the built-in methods ``method`` is, itself or a variant of."""
     return method if method in METHODS else config.methods[method].method
 
 
-def method_options(config: Config, method: str) -> dict[str, Any]:
+def method_options(config: "Config", method: str) -> dict[str, Any]:
     """Return the pruning options of a method: the defaults, then those of its variant."""
     options = config.pruning.model_dump()
     if method in config.methods:
-        overrides = config.methods[method].model_dump(exclude={"method", "label"})
-        options |= {key: value for key, value in overrides.items() if value is not None}
+        own = config.methods[method]
+        options |= own.model_dump(exclude={"method", "label"}, exclude_none=True)
     return options
 
 
-def alignment(config: Config, calibration: str) -> str:
+def alignment(config: "Config", calibration: str) -> str:
     """Return how a calibration aligns its pairs: its own setting, else the general one."""
     return config.calibrations[calibration].alignment or config.pruning.alignment
 
 
 @lru_cache(maxsize=256)
-def experiment_checkpoints(config: Config, experiment: str) -> KeysView[Checkpoint]:
+def experiment_checkpoints(config: "Config", experiment: str) -> KeysView[Checkpoint]:
     """Return an experiment's checkpoints in grid order, each once.
 
     Dense models have neither regime nor calibration and some methods no calibration, so a
@@ -79,12 +81,12 @@ def experiment_checkpoints(config: Config, experiment: str) -> KeysView[Checkpoi
     return found.keys()
 
 
-def all_checkpoints(config: Config) -> list[Checkpoint]:
+def all_checkpoints(config: "Config") -> list[Checkpoint]:
     """Return the checkpoints of all experiments, each once, sorted."""
     return sorted({p for name in config.experiments for p in experiment_checkpoints(config, name)})
 
 
-def benchmarks_of(config: Config, point: Checkpoint) -> dict[str, Benchmark]:
+def benchmarks_of(config: "Config", point: Checkpoint) -> dict[str, Benchmark]:
     """Return the benchmarks of a checkpoint: those for all, and those for its experiments."""
     return {
         slug: entry
@@ -101,7 +103,7 @@ def calibrated(checkpoints: Iterable[Checkpoint]) -> list[tuple[str, str, int]]:
     )
 
 
-def mask_references(config: Config) -> dict[Checkpoint, Checkpoint]:
+def mask_references(config: "Config") -> dict[Checkpoint, Checkpoint]:
     """Return the SparseGPT checkpoint that a checkpoint's masks are compared with.
 
     That of the same model, regime, calibration and seed for Debias-SparseGPT and its variants.
@@ -123,7 +125,7 @@ def mask_references(config: Config) -> dict[Checkpoint, Checkpoint]:
     }
 
 
-def in_calibration(config: Config, point: Checkpoint, benchmark: str, category: str = "") -> bool:
+def in_calibration(config: "Config", point: Checkpoint, benchmark: str, category: str = "") -> bool:
     """Return whether a checkpoint's calibration pairs come from what a benchmark scores.
 
     That is so where it is of one of the pairs' data sets, whatever the splits, and the pairs are
@@ -138,7 +140,7 @@ def in_calibration(config: Config, point: Checkpoint, benchmark: str, category: 
     return not (category and calibration.categories) or category in calibration.categories
 
 
-def needed_datasets(config: Config) -> list[str]:
+def needed_datasets(config: "Config") -> list[str]:
     """Return the data sets that the configuration's benchmarks, calibrations and serving read."""
     needed = {benchmark.dataset for benchmark in config.benchmarks.values() if benchmark.dataset}
     for _, name, _ in calibrated(all_checkpoints(config)):
@@ -151,13 +153,13 @@ def needed_datasets(config: Config) -> list[str]:
     return sorted(needed)
 
 
-def needed_models(config: Config) -> list[str]:
+def needed_models(config: "Config") -> list[str]:
     """Return the models of all experiments, and the guard models of the benchmarks."""
     judges = {entry.judge for entry in config.benchmarks.values() if entry.judge}
     return sorted({point.model for point in all_checkpoints(config)} | judges)
 
 
-def serving_checkpoints(config: Config) -> list[Checkpoint]:
+def serving_checkpoints(config: "Config") -> list[Checkpoint]:
     """Return the dense and 2of4 checkpoints whose throughput and energy are measured."""
     if config.serving.experiment is None:
         return []
@@ -165,7 +167,7 @@ def serving_checkpoints(config: Config) -> list[Checkpoint]:
     return [point for point in points if point.regime in (DENSE, COMPRESSIBLE)]
 
 
-def asked_of(config: Config, benchmark: Benchmark, model: str) -> dict[str, Any]:
+def asked_of(config: "Config", benchmark: Benchmark, model: str) -> dict[str, Any]:
     """Return ``bos``, ``chat_template`` and, where they are named, ``split`` and ``style``.
 
     Those of the benchmark; what it leaves open the model decides, for its task or as a whole.

@@ -17,12 +17,12 @@ from ..io.codedigest import PACKAGE, code_digest, package_versions
 from ..io.errors import UserError, shown
 from ..io.files import canonical_json, digest
 from . import grids
-from .calibration_keys import Tokens
 from .config import Config
 from .facts import METHODS, NO_CALIBRATION, regime_facts, used_options
+from .flags import flag
 from .grids import Checkpoint
 from .paths import Paths
-from .run_sheet import computed, contents
+from .run_sheet import contents
 from .serving_keys import Measured
 from .tasks import decisive
 
@@ -48,24 +48,13 @@ def flags(options: Mapping[str, Any]) -> dict[str, str]:
     for name, value in options.items():
         if value not in (None, "", []):
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-            found[name] = f"--{name.replace('_', '-')} {shlex.quote(text)}"
+            found[name] = f"{flag(name)} {shlex.quote(text)}"
     return found
-
-
-def trust_flag(config: Config, model: str) -> str:
-    """Return the flag of a model whose own code may run; "" for others."""
-    return "--trust-remote-code" if config.models[model].trust_remote_code else ""
 
 
 def gpus_for(config: Config, model: str | None = None) -> int:
     """Return how many GPUs a job asks for that loads a model; None: one block at a time."""
     return 0 if config.device == "cpu" else config.models[model].gpus if model else 1
-
-
-def gpus_flag(config: Config, model: str) -> str:
-    """Return the flag of a model on several GPUs; "" for others."""
-    count = gpus_for(config, model)
-    return f"--gpus {count}" if count > 1 else ""
 
 
 def gpus_asked_by(selector: object, count: int) -> dict[str, int | str | None]:
@@ -77,8 +66,8 @@ def gpus_asked_by(selector: object, count: int) -> dict[str, int | str | None]:
     found = re.fullmatch(r"gpus|gres(:\w[\w.]*)?", str(selector or "gpus"))
     if not found:
         raise UserError(
-            f"expected gpus, gres or gres:KIND at gpu_selector, got {shown(selector)}; correct "
-            "default-resources in profiles/site/config.yaml"
+            "expected gpus, gres or gres:KIND at gpu_selector of profiles/site/config.yaml, got "
+            f"{shown(selector)}"
         )
     if found[0] == "gpus":
         return {"gpu": count, "gres": None}
@@ -98,12 +87,8 @@ def mirror(config: Config) -> str | list[str] | None:
 def source_entry(config: Config, kind: str, name: str) -> dict[str, Any]:
     """Return where a data set (``data``) or model (``models``) comes from."""
     named = config.datasets[name] if kind == "data" else config.models[name]
-    entry = named.model_dump(include={"mirror", "hub", "package"})
-    if named.path is not None:
-        entry = {"path": named.path}
-    if kind == "data":
-        return entry
-    return entry | ({"trust_remote_code": True} if config.models[name].trust_remote_code else {})
+    places = {"path"} if named.path else {"mirror", "hub", "package"}
+    return named.model_dump(include={*places, "trust_remote_code"}, exclude_defaults=True)
 
 
 def all_sources(config: Config) -> list[tuple[Kind, str, dict[str, Any]]]:
@@ -111,12 +96,6 @@ def all_sources(config: Config) -> list[tuple[Kind, str, dict[str, Any]]]:
     names: list[tuple[Kind, str]] = [("data", name) for name in grids.needed_datasets(config)]
     names += [("models", name) for name in grids.needed_models(config)]
     return [(kind, name, source_entry(config, kind, name)) for kind, name in names]
-
-
-def needed_sources(config: Config) -> list[tuple[Kind, str, dict[str, Any]]]:
-    """Return those of ``all_sources`` that the run does not make itself."""
-    found = all_sources(config)
-    return [one for one in found if config.source != "world" or one[2].get("path")]
 
 
 def fetch_flags(paths: Paths, kind: Kind, name: str) -> str:
@@ -144,12 +123,6 @@ def calibration_options(config: Config, calibration: str) -> dict[str, Any]:
     }
 
 
-def own_bos(config: Config, model: str) -> dict[str, str]:
-    """Return ``bos`` of a model that does otherwise than its tokenizer."""
-    bos = config.models[model].bos
-    return {"bos": bos} if bos != Tokens().bos else {}
-
-
 def prune_options(config: Config, point: Checkpoint) -> dict[str, Any]:
     """Return the options of ``prune`` by name: those that the checkpoint's method uses."""
     method = grids.base_method(config, point.method)
@@ -160,7 +133,7 @@ def prune_options(config: Config, point: Checkpoint) -> dict[str, Any]:
     used = used_options(method, wanted)
     return {
         "method": method,
-        **(own_bos(config, point.model) if read else {}),
+        "bos": config.models[point.model].bos if read else None,
         **{name: value for name, value in wanted.items() if name in used},
     }
 
@@ -206,17 +179,6 @@ def evaluation_memory_mb(config: Config) -> int:
     return 6_000 if any(one.backend == "vllm" for one in config.benchmarks.values()) else 3_000
 
 
-def serving_memory_mb(paths: Paths, model: str) -> int:
-    """Return the MB of memory of the job that serves a model's checkpoints, all that it may load.
-
-    On a GPU their weights lie in the GPU's memory.
-    """
-    at_once = 1 if paths.config.serving.engines == "in-turn" else len(paths.served(model))
-    if paths.config.device == "cuda":
-        return 24_000 + 8_000 * at_once
-    return 6_000 * at_once
-
-
 # What a result depends on
 
 
@@ -251,15 +213,14 @@ def keys(values: Mapping[str, Any], *above: str) -> dict[str, str]:
 
 def dependencies(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
     """Return (rule, job) -> name -> what the job's result depends on."""
-    sheet = contents(paths.config)
     # The sheet's words change no number.
-    numbers = _sheet(computed(sheet))
+    numbers = _sheet(contents(paths.config, words=False))
     return {
         **_sources(paths, fingerprint),
         **_pruning(paths),
         **_evaluation(paths),
         **_serving(paths),
-        ("write_run_sheet", ALL): _sheet(sheet),
+        ("write_run_sheet", ALL): _sheet(contents(paths.config)),
         ("collect_results", ALL): numbers
         | code("analysis.collect_results")
         | packages("numpy", "scipy", "statsmodels", "pandas"),
@@ -284,7 +245,7 @@ def _sources(paths: Paths, fingerprint: Fingerprint) -> Dependencies:
     for model, name in {key[:2] for key in grids.calibrated(paths.checkpoints)}:
         options = calibration_options(config, name)
         found["build_calibration", f"{model}/{name}"] = {
-            **flags(options | own_bos(config, model)),
+            **flags(options | {"bos": config.models[model].bos}),
             **code("data.build_calibration"),
             **packages("transformers", "tokenizers"),
         }

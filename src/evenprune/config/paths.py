@@ -15,9 +15,6 @@ from .grids import Checkpoint
 from .section import listed
 from .tasks import ANSWERED
 
-# Benchmarks whose items have planted log-odds in the invented world.
-PLANTED = ("stereoset", "crows_pairs", "unqover", "bbq")
-
 
 @dataclass(frozen=True)
 class Paths:
@@ -100,8 +97,7 @@ class Paths:
         """
         if point not in self.mask_references:
             raise UserError(
-                f"{self.masks(point)} compares with SparseGPT, but this run has no such "
-                f"counterpart of {point.key}; add sparsegpt to the methods of its experiment"
+                f"{self.masks(point)} needs SparseGPT's masks; add sparsegpt to its experiment"
             )
         return self.mask_references[point]
 
@@ -113,10 +109,6 @@ class Paths:
         """Return whether a checkpoint is served from its 2:4 export: only that has 2:4 kernels."""
         wanted, on_gpu = self.config.serving.sparse24, self.config.device == "cuda"
         return point.regime == COMPRESSIBLE and (on_gpu if wanted is None else wanted)
-
-    def is_exported(self, point: Checkpoint) -> bool:
-        """Return whether this run makes a checkpoint's 2:4 export."""
-        return self.is_compressed(point) and point in grids.serving_checkpoints(self.config)
 
     def served_ready(self, point: Checkpoint) -> str:
         """Return what a measurement waits for: the export where that is served."""
@@ -138,8 +130,7 @@ class Paths:
         mine = [one for one in grids.serving_checkpoints(self.config) if one.model == model]
         if not mine:
             raise UserError(
-                f"{self.efficiency(model)} measures throughput, but this run measures no "
-                f"checkpoint of {model}; name an experiment with it in serving.experiment"
+                f"this run measures no checkpoint of {model}; name one of it in serving.experiment"
             )
         return sorted(mine, key=lambda point: not point.is_base)
 
@@ -191,12 +182,6 @@ class Paths:
         names = self.config.figures
         return [f"{self.results}/figures/{one}.{form}" for one in names for form in forms]
 
-    def world_files(self) -> list[str]:
-        """Return the page of the invented world, where the run has what it shows."""
-        shown = self.config.source == "world" and {*PLANTED} & {*self.config.benchmarks}
-        dense = any(point.is_base for point in self.checkpoints)
-        return [f"{self.results}/report/world.html"] if shown and dense else []
-
     def item_files(self) -> list[str]:
         """Return the items that the page shows one by one, where the run has such benchmarks."""
         shown = any(entry.task in ANSWERED for entry in self.config.benchmarks.values())
@@ -213,21 +198,13 @@ class Paths:
         """The page of all tables, figures and items."""
         return f"{self.results}/report/paper.html"
 
-    def paper_files(self, possible: bool) -> list[str]:
-        """Return the page, and the PDF where it is wanted; ``possible``: whether it can be made."""
-        wanted = possible if self.config.pdf == "auto" else self.config.pdf
-        return [self.page, *([f"{self.results}/paper.pdf"] if wanted else [])]
-
     def shown_files(self, possible: bool) -> list[str]:
-        """Return all that a run makes for people; ``possible``: as for ``paper_files``."""
+        """Return all that a run makes for people; ``possible``: whether a PDF can be made."""
+        wanted = possible if self.config.pdf == "auto" else self.config.pdf
         return [
             f"{self.results}/results.csv",
             *self.table_files("html", "tex", "csv", "md"),
             *self.figure_files("pdf"),
-            *self.world_files(),
-            *self.paper_files(possible),
+            self.page,
+            *([f"{self.results}/paper.pdf"] if wanted else []),
         ]
-
-    def every_file(self) -> list[str]:
-        """Return all that people look at, with what it is made of."""
-        return [*self.pruned_files(), *self.evaluation_files(), *self.shown_files(True)]

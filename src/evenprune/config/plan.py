@@ -12,7 +12,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ Measured = Sequence[tuple["Job", float]]  # jobs of one results folder with thei
 
 @dataclass(frozen=True)
 class Job:
-    """A job whose time counts: what it makes, below the results, and the bytes of its model.
+    """A job whose time counts: what it makes, below the results, and its model's bytes.
 
     Times of jobs of one ``kind`` are in proportion to these. ``makes``: bytes left on the disk.
     """
@@ -57,7 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--configfile", type=Path, default=DEFAULT, metavar="FILE")
     add("--catalogue", type=Path, default=CATALOGUE, metavar="FILE")
-    add("--results", metavar="DIR", help="in place of the configuration's results")
     add("--rates", type=Path, metavar="DIR", help="results of another run whose times count")
     add("--whole", action="store_true", help="the whole run, also what is done already")
 
@@ -66,21 +65,11 @@ def run(args: argparse.Namespace) -> None:
     """Print the plan."""
     if args.rates and not args.rates.is_dir():
         raise UserError(f"expected the results of a run at --rates {args.rates}; check the path")
-    paths = Paths(read_config(args.configfile, args.catalogue, args.results))
+    paths = Paths(load_config(read_yaml(args.configfile), DEFAULT, args.catalogue))
     default = Path(Config.model_fields["results"].default)
     folders = [Path(paths.results), *([args.rates] if args.rates else []), default]
     print(f"{args.configfile}: long jobs to do on {paths.config.device} (all: snakemake -n)")
     print("\n".join(plan(paths, folders, args.whole)))
-
-
-def read_config(
-    configfile: Path, catalogue: Path = CATALOGUE, results: str | None = None
-) -> Config:
-    """Return the configuration of a file as Snakemake reads it; UserError where it is no good."""
-    given = read_yaml(configfile)
-    if results is not None:
-        given["results"] = results
-    return load_config(given, DEFAULT, catalogue)
 
 
 def plan(paths: Paths, measured_in: Sequence[Path], whole: bool = False) -> list[str]:
@@ -104,7 +93,7 @@ def plan(paths: Paths, measured_in: Sequence[Path], whole: bool = False) -> list
             f"and {unknown} jobs of a kind that was never measured on this device: run some of them"
         )
     models = grids.needed_models(paths.config)
-    if unsized := [name for name in models if not model_size(paths, name)]:
+    if unsized := [name for name in models if not model_bytes(paths, name)]:
         lines.append(f"size unknown (give params in their entries): {', '.join(unsized)}")
     outputs = {f"{results}/{job.out}" for job in left}
     outputs |= {one for one in map(paths.model, models) if whole or not Path(one).exists()}
@@ -124,17 +113,19 @@ def long_jobs(paths: Paths) -> list[Job]:
     """Return the jobs that prune, export, evaluate and measure."""
     config, found = paths.config, []
     for point in paths.checkpoints:
-        size = model_size(paths, point.model)
+        size = model_bytes(paths, point.model)
         if not point.is_base:
             kind = f"prune {grids.base_method(config, point.method)}, {point.calibration}"
-            found.append(Job(kind, f"pruned/{point.key}/model", size, size))
-        if paths.is_exported(point):
-            # Values of half the weights and two bits a place: 9/16 in half precision.
-            found.append(Job("export", f"exported/{point.key}", size, size * 9 / 16))
+            found.append(Job(kind, f"pruned/{point.key}/model", size, makes=size))
         kind = f"evaluate, {len(grids.benchmarks_of(config, point))} benchmarks"
         found.append(Job(kind, f"evals/{point.key}", size))
-    for model in dict.fromkeys(point.model for point in grids.serving_checkpoints(config)):
-        size = model_size(paths, model) * len(paths.served(model))
+    served = grids.serving_checkpoints(config)
+    for point in filter(paths.is_compressed, served):
+        # Values of half the weights and two bits a place: 9/16 in half precision.
+        size = model_bytes(paths, point.model)
+        found.append(Job("export", f"exported/{point.key}", size, makes=size * 9 / 16))
+    for model in dict.fromkeys(point.model for point in served):
+        size = model_bytes(paths, model) * len(paths.served(model))
         found.append(Job("serve", f"serving/{model}/efficiency.json", size))
     return found
 
@@ -163,7 +154,7 @@ def seconds(job: Job, measured: Sequence[Measured]) -> tuple[float, str]:
     """Return the seconds of a job and how they are known, by the first folder that knows it."""
     for found in measured:
         alike = [(one, spent) for one, spent in found if one.kind == job.kind]
-        if same := [spent for one, spent in alike if replace(one, makes=job.makes) == job]:
+        if same := [spent for one, spent in alike if one.out == job.out]:
             return same[0], "measured"
         if alike:
             spent, size = sum(spent for _, spent in alike), sum(one.size for one, _ in alike)
@@ -174,22 +165,17 @@ def seconds(job: Job, measured: Sequence[Measured]) -> tuple[float, str]:
 # Disk
 
 
-def model_size(paths: Paths, name: str) -> float:
+def model_bytes(paths: Paths, name: str) -> float:
     """Return the bytes of a model: of its files, else by its ``params``; else 0."""
-    entry, base = paths.config.models[name], mirror(paths.config)
-    place = Path(paths.model(name))
+    entry, place = paths.config.models[name], Path(paths.model(name))
     try:
         record = read_json(place) if place.is_file() else {}
     except UserError:  # a broken record is told by the step that reads it
         record = {}
-    folders = [
-        record.get("folder"),
-        entry.path,
-        *(Path(root, "models", entry.mirror or name) for root in listed(base) or []),
-    ]
-    for folder in filter(None, folders):
-        files = filter(Path.is_file, Path(folder).glob("*.safetensors"))
-        if size := sum(file.stat().st_size for file in files):
+    mirrors = listed(mirror(paths.config)) or []
+    folders = [Path(root, "models", entry.mirror or name) for root in mirrors]
+    for folder in filter(None, [record.get("folder"), entry.path, *folders]):
+        if size := sum(one.stat().st_size for one in Path(folder).glob("*.safetensors")):
             return float(size)
     words = _WORDS.fullmatch(entry.params or "")
     count = float(words[1]) * {"B": 1e9, "M": 1e6}[words[2]] if words else 0.0
@@ -220,7 +206,7 @@ def needed_bytes(paths: Paths, outputs: Collection[str]) -> float:
     for name in grids.needed_models(paths.config):
         entry = models[name]
         if paths.model(name) in outputs and entry.hub and not (paths.config.mirror or entry.path):
-            fetched += model_size(paths, name)
+            fetched += model_bytes(paths, name)
     return (sum(made) + fetched) * SPARE
 
 
@@ -246,11 +232,8 @@ def check_disk(paths: Paths, outputs: Collection[str]) -> None:
     needed, free = needed_bytes(paths, outputs), free_bytes(Path(paths.results))
     if needed <= free:
         return
-    advice = "put results on a larger disk (results: or a link)"
-    if paths.config.keep == "checkpoints":
-        advice += ", delete checkpoints after their last use (keep: evals)"
     raise UserError(
         f"expected {gigabytes(needed)} of free disk for the models that this run still writes, "
-        f"got {gigabytes(free)} at {os.path.abspath(paths.results)}; {advice}, or go on anyway "
-        "with check_disk: false"
+        f"got {gigabytes(free)} at {os.path.abspath(paths.results)}; put results on a larger disk, "
+        "set keep: evals, or go on anyway with check_disk: false"
     )

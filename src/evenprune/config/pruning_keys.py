@@ -1,10 +1,11 @@
 """The section ``pruning``: the options of all methods, their bounds, the flags of ``prune``."""
 
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 from pydantic import Field
 
-from .facts import BIAS_SCALINGS, SOLVERS
+from .facts import BIAS_SCALINGS, METHODS, SOLVERS, regime_facts
 from .section import Section
 
 # Far above what float32 (24 bits) tells apart beside the plain term, far below its overflow: the
@@ -20,32 +21,24 @@ class Pruning(Section):
     damping: float = Field(0.01, gt=0)
     """share of the mean diagonal of H that is added to its diagonal"""
     alignment: Literal["equal-length", "pad", "suffix"] = "equal-length"
-    """pairs of unequal token counts: `equal-length` drops and counts them, `pad` pads as the
-    authors' code does, `suffix` also matches the tokens after the difference"""
+    """pairs of unequal length: drop, `pad`, or match also what follows the difference (`suffix`)"""
     compute_dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """dtype of the forward passes; `auto`: the checkpoint's, or float32 where the processor is slow
-    in it. Sums, factors and the column loop are float32 in any case"""
+    """of forward passes; `auto`: the checkpoint's, or float32 where the processor is slow in it"""
     bias_weight: float = Field(1.0, ge=0, le=MOST)
     """weight b of the bias term; 0 gives sparsegpt"""
     bias_scaling: Literal[BIAS_SCALINGS] = BIAS_SCALINGS[0]  # type: ignore[valid-type]
-    """`equation` (the paper's text) or the authors' code: `released-2025` (the k-th pair weighs k
-    times as much), `released-2026` (all weigh half; sentences are cut at 100 tokens and padded, so
-    that `alignment` must be `pad`)"""
+    """`equation` (the paper's text), or the authors' code: `released-2025` (the k-th pair weighs k
+    times as much), `released-2026` (all weigh half; needs `alignment: pad`)"""
     refit_steps: int = Field(0, ge=0, le=1000)
     """steps of conjugate gradients on the kept weights, any method; 10 to 20 do"""
     solver: Literal[SOLVERS] = SOLVERS[0]  # type: ignore[valid-type]
-    """how to prune after a method has shifted the weights; other solvers tell the effect of the
-    shift from that of pruning"""
+    """how to prune after a method has shifted the weights"""
     lora_loss: Literal["association", "language", "none"] = "association"
-    """`debias-lora`: what is trained: that a group makes no difference to which of two words
-    follows; controls: `language`, the same sentences' likelihood; `none`, only what keeps
-    language"""
+    """`debias-lora`: what is trained; controls: `language` (likelihood), `none` (the keep term)"""
     lora_budget: float = Field(0.03, gt=0, le=10)
-    """`debias-lora`: how far the changed model may go from the base model on texts held out, KL
-    divergence in nats a token; decides how much of the change is taken"""
+    """`debias-lora`: furthest from the base model on held-out texts, KL in nats a token"""
     lora_keep: float = Field(0.1, ge=0, le=MOST)
-    """`debias-lora`: weight of the term that keeps meaningful words above the unrelated one; 0:
-    without it and its budget"""
+    """`debias-lora`: weight of keeping meaningful words above the unrelated one; 0: without"""
     lora_blocks: float = Field(0.6, gt=0, le=1)
     """`debias-lora`: share of the blocks to change, the last ones"""
     lora_steps: int = Field(36, ge=1)
@@ -54,3 +47,28 @@ class Pruning(Section):
     """`debias-lora`: learning rate of AdamW at its highest"""
     lora_scale: float = Field(1.0, ge=-10, le=10)
     """`debias-lora`: factor of the trained change; negative raises bias (a control)"""
+
+
+def pruning_faults(
+    method: str, regime: str, options: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """Yield (key, what is wrong) of a method's options, for configuration and command alike.
+
+    A block must not cut a regime's groups; the code of 2026 pads, and the adapters cannot.
+    """
+    facts, size, alignment = regime_facts(regime), options["block_size"], options["alignment"]
+    if facts.structured and size % facts.of:
+        yield "block_size", f"got {size}, expected a multiple of {facts.of} for {regime}"
+    if method == "debias-lora" and alignment == "pad":
+        yield (
+            "alignment",
+            "got 'pad', but debias-lora compares the probabilities of sentences as they are; "
+            "choose 'suffix', which keeps every pair, or 'equal-length'",
+        )
+    theirs = "bias_scaling" in METHODS[method].options
+    if theirs and options["bias_scaling"] == "released-2026" and alignment != "pad":
+        yield (
+            "alignment",
+            f"got {alignment!r}, expected 'pad', as bias_scaling 'released-2026' is the authors' "
+            "code of 2026, which pads the two sentences of a pair",
+        )

@@ -3,7 +3,6 @@
 ``run_sheet.json`` has the configuration, from which all else follows, and lists the checkpoints.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,30 +112,21 @@ def read_run_sheet(path: Path | str) -> RunSheet:
     return sheet_of(validate_config(config, origin=f"the configuration in {path}"))
 
 
-def contents(config: Config) -> dict[str, Any]:
-    """Return what ``run_sheet.json`` holds for the run of a configuration."""
-    local = dict.fromkeys(LOCAL, True) | {"serving": {"python"}}
-    dumped = config.model_dump(mode="json", exclude=local)
-    dumped["models"] = {
-        name: {key: value for key, value in dumped["models"][name].items() if key != "gpus"}
-        for name in grids.needed_models(config)
-    }
-    experiments = sheet_of(config).experiments.items()
-    return {
-        "config": dumped,
-        "experiments": {name: [point.key for point in points] for name, points in experiments},
-    }
+def contents(config: Config, words: bool = True) -> dict[str, Any]:
+    """Return what ``run_sheet.json`` holds for the run of a configuration.
 
-
-def computed(sheet: Mapping[str, Any]) -> dict[str, Any]:
-    """Return of what ``run_sheet`` returns the part that numbers follow from, without words."""
-    config = {name: value for name, value in sheet["config"].items() if name not in SHOWN}
-    for kind, words in WORDS.items():
-        config[kind] = {
-            name: {key: value for key, value in entry.items() if key not in words}
-            for name, entry in config[kind].items()
-        }
-    return {**sheet, "config": config}
+    Without ``words`` the part of it that numbers follow from.
+    """
+    hidden: dict[str, Any] = dict.fromkeys(LOCAL, True) | {"serving": {"python"}}
+    unsaid = {kind: set[str]() if words else {*keys} for kind, keys in WORDS.items()}
+    unsaid["models"].add("gpus")
+    hidden |= {kind: {"__all__": keys} for kind, keys in unsaid.items()}
+    hidden |= {} if words else dict.fromkeys(SHOWN, True)
+    dumped = config.model_dump(mode="json", exclude=hidden)
+    dumped["models"] = {name: dumped["models"][name] for name in grids.needed_models(config)}
+    found = {one: grids.experiment_checkpoints(config, one) for one in config.experiments}
+    grid = {name: [point.key for point in points] for name, points in found.items()}
+    return {"config": dumped, "experiments": grid}
 
 
 def write_run_sheet(path: Path | str, config: Config) -> None:

@@ -2,14 +2,15 @@
 
 import os
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
+    Field,
     StringConstraints,
-    WithJsonSchema,
     field_validator,
 )
 
@@ -20,8 +21,6 @@ LONGEST = 200  # bytes of a name in a path; most file systems take 255
 
 # A name that becomes part of a path: no slash, blank, quote or shell sign can get in.
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
-# The same where a file of one's own may stand, which is given a name before (own_files.py).
-Named = Annotated[Slug, WithJsonSchema({"type": "string"})]
 # "auto": as the checkpoint has it.
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 # BOS at the start of every text: as the tokenizer does, always exactly one, or never one.
@@ -34,12 +33,6 @@ def _words(text: str) -> str:
     return text
 
 
-def _some(text: str) -> str:
-    if not text.strip():
-        raise ValueError("expected a name to show in tables")
-    return text
-
-
 def short_names(path: str) -> str:
     """Return a path whose parts a file system takes, with what is added to them in the making."""
     if any(len(os.fsencode(part)) > LONGEST for part in path.split(os.sep)):
@@ -48,9 +41,29 @@ def short_names(path: str) -> str:
 
 
 Words = Annotated[str, AfterValidator(_words)]
-Label = Annotated[Words, AfterValidator(_some)]
+Label = Annotated[Words, StringConstraints(strip_whitespace=True, min_length=1)]
 # A path of the user's: here, and nowhere else, ~ becomes the home folder.
 Place = Annotated[str, AfterValidator(os.path.expanduser), AfterValidator(short_names)]
+# The name of a data set, or the path of a file of one's own in its place.
+Named = Annotated[str, AfterValidator(short_names)]
+
+
+def listed(value: Any) -> Any:
+    """Take one name for a list of it."""
+    return [value] if isinstance(value, str) else value
+
+
+def each_once(names: list[Any]) -> list[Any]:
+    """Return a list; raise ValueError where one of it comes twice."""
+    if len(set(names)) < len(names):
+        raise ValueError("expected each one once")
+    return names
+
+
+Item = TypeVar("Item")
+Once = Annotated[list[Item], Field(min_length=1), AfterValidator(each_once)]
+# The same where one name may stand alone.
+OneOrMore = Annotated[Once[Item], BeforeValidator(listed, json_schema_input_type=str | list[str])]
 
 
 class Section(BaseModel):
@@ -73,15 +86,3 @@ class Section(BaseModel):
                     f"expected one line of text without control characters, has {code}"
                 )
         return value
-
-
-def listed(value: Any) -> Any:
-    """Take one name for a list of it."""
-    return [value] if isinstance(value, str) else value
-
-
-def each_once(names: list[Any]) -> list[Any]:
-    """Return a list; raise ValueError where one of it comes twice."""
-    if len(set(names)) < len(names):
-        raise ValueError("expected each one once")
-    return names

@@ -44,8 +44,6 @@ class TaskFacts:
     styles: tuple[str, ...] = ()
     data: dict[str, tuple[str, ...]] = field(default_factory=dict)
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    orders: bool = False
-    judged: bool = False
     directions: dict[str, Direction] = field(default_factory=lambda: {"acc": "up"})
     chance: Share | None = None
     chances: dict[str, Share] = field(default_factory=dict)
@@ -76,16 +74,15 @@ TASK_OPTIONS = {
     for key in sorted({key for task in FACTS.values() for key in task.options})
 }
 # Tasks whose answers a judge reads.
-JUDGED = tuple(name for name, task in FACTS.items() if task.judged)
+JUDGED = TASK_OPTIONS["judge"]
 UNQOVER_STYLES, BBQ_STYLES = FACTS["unqover"].styles, FACTS["bbq"].styles
 WIKITEXT_SPLITS = tuple(one for one in FACTS["perplexity"].splits if one != DOCUMENTS)
 # Tasks whose records are answers among options, which the page shows item by item.
 ANSWERED = tuple(name for name, task in FACTS.items() if task.texts is not None)
 # The data set that the paper measured a task on.
 PAPER_DATASETS = {task: task for task in TASKS} | {"perplexity": "wikitext2"}
-
 # Catalogue name of a data set -> (the task whose form it has, the task's splits that it has).
-# None: no task reads it. A data set under another name may have any form.
+# None: no task reads it.
 DATA_OF: dict[str, tuple[str | None, tuple[str, ...]]] = {
     **{
         name: (task, splits or facts.splits)
@@ -132,9 +129,9 @@ def metrics_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         found += ("mu", "eta", "delta", "epsilon")
     for key, names in facts.options.items():
         found += names if options.get(key) else ()
-    if facts.orders and options.get("orders") == 6:
+    if options.get("orders") == 6:
         found += _ORDERS
-    if facts.judged and options.get("judge"):
+    if options.get("judge"):
         forms = options.get("judge_forms") or ("pr",)
         found += tuple(f"{name}_{form}" for form in forms for name in _FORM)
     return found

@@ -13,10 +13,10 @@ from ..config.facts import (
     REGIMES,
     improves,
     is_calibrated,
-    regime_facts,
     used_options,
 )
-from ..config.pruning_keys import Pruning
+from ..config.flags import flag
+from ..config.pruning_keys import Pruning, pruning_faults
 from ..io.errors import UserError
 
 RELEASED_TOKENS = 100  # the released code of 2026 cuts each sentence there
@@ -59,22 +59,8 @@ class Options(Tokens, Pruning):
                 f"--regime {DENSE} takes no weights away, and {self.method} does nothing else; "
                 f"give another regime, or a method that changes the weights ({shifting})"
             )
-        if self.method == "debias-lora" and self.alignment == "pad":
-            raise UserError(
-                "debias-lora compares the probabilities of sentences as they are, but alignment "
-                "is 'pad'; choose 'suffix', which keeps every pair, or 'equal-length'"
-            )
-        if self.cuts_pairs and self.alignment != "pad":
-            raise UserError(
-                f"--bias-scaling released-2026 is the authors' code of 2026, which pads the two "
-                f"sentences of a pair; give --alignment pad, got {self.alignment}"
-            )
-        regime = regime_facts(self.regime)
-        if regime.structured and self.block_size % regime.of:
-            raise UserError(
-                f"--block-size must be, for regime {self.regime}, divisible by {regime.of}, got "
-                f"{self.block_size}"
-            )
+        for key, what in pruning_faults(self.method, self.regime, self.model_dump()):
+            raise UserError(f"{flag(key)}: {what}")
 
     def refuse_unused(self) -> None:
         """Raise UserError for an option that was set, but that the method does not use."""
