@@ -8,7 +8,6 @@ import argparse
 import contextlib
 import errno
 import importlib
-import itertools
 import os
 import re
 import sys
@@ -120,15 +119,22 @@ class _Parser(argparse.ArgumentParser):
 def _check_options(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> None:
     """Raise UserError for the first option that a subcommand does not have, not even cut short.
 
-    argparse would tell of it last, behind the options that are then missing.
+    argparse would tell of it last, behind the options that are then missing. An empty path, which
+    would be the working directory, is refused too.
     """
-    known = [flag for action in parser._actions for flag in action.option_strings]
-    for word in itertools.takewhile(lambda word: word != "--", words):
-        flag = word.partition("=")[0]
-        if flag.startswith("--") and not any(one.startswith(flag) for one in known):
+    known = {flag: action for action in parser._actions for flag in action.option_strings}
+    for word, following in zip(words, [*words[1:], None]):
+        if word == "--":
+            return
+        flag, given, value = word.partition("=")
+        meant = [one for one in known if one.startswith(flag)]
+        if flag.startswith("--") and not meant:
             raise UserError(
                 f"{name} has no option {flag}{nearest(flag, known)} (see `{parser.prog} --help`)"
             )
+        empty = not value if given else following == ""
+        if flag.startswith("--") and empty and any(known[one].type is Path for one in meant):
+            raise UserError(f"expected a path at {flag}, got nothing; name one or leave it out")
 
 
 def _prepare_streams() -> None:

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .config import job_options
+from .config import grids, job_options
 from .config.config import load_config
 from .config.paths import Paths
 from .data import sources
 from .io.codedigest import package_versions
 from .io.errors import UserError
+from .io.reading import read_json
 from .io.yamlfile import read_yaml
+from .models.quantised import CONFIG
 from .serving.environment import OWN, serving_python
 
 
@@ -92,6 +94,16 @@ def load_run(
     every = job_options.all_sources(config)
     needed = [one for one in every if config.source != "world" or one[2].get("path")]
     wrong, absent = sources.unresolved(needed, mirror, config.lock)
+    pruned = {point.model for point in grids.all_checkpoints(config) if not point.is_base}
+    for name in sorted(pruned) if not wrong else ():
+        entry = next((one for kind, key, one in needed if (kind, key) == ("models", name)), {})
+        folder = sources.local_source("models", name, entry, mirror)
+        raw = folder / "config.json" if folder else None
+        if raw and raw.is_file() and read_json(raw, finite=False).get(CONFIG):
+            wrong.append(
+                f"models.{name}: the weights in {folder} are quantised, and only evaluated as they "
+                "are (methods: [dense]); to prune, give the model that was quantised"
+            )
     if wrong:
         raise UserError("\n".join(wrong))
     found = {one[:2]: sources.fingerprint(*one, mirror, config.lock) for one in needed}
