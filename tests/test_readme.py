@@ -42,8 +42,6 @@ NOT_RUN = {
     ),
     "evenprune evaluate --model pruned/debias --benchmark crows_pairs --limit 200 --out "
     "evals/debias": TUTORIAL,
-    "evenprune evaluate --model pruned/debias --benchmark unqover --out evals/unqover --backend "
-    "vllm": "needs vLLM; tests/language_models runs it where there is one",
     "evenprune compare smollm2-135m pruned/debias --benchmark stereoset --benchmark crows_pairs "
     "--limit 200": TUTORIAL,
     "evenprune gpu-check --out REPORT": "needs a GPU; tests/hardware runs it on a CPU",

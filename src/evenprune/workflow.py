@@ -22,14 +22,13 @@ from .serving.environment import OWN, serving_python
 
 @dataclass(frozen=True)
 class Run:
-    """A run: its files, the interpreters that have vLLM, what each job depends on.
+    """A run: its files, the interpreter that measures throughput, what each job depends on.
 
     ``absent`` are the messages of the sources that no mirror has and the lock does not pin.
     """
 
     paths: Paths
     serving_python: str
-    vllm_flag: str
     jobs: job_options.Dependencies
     absent: list[str]
 
@@ -84,13 +83,10 @@ def load_run(
                 "build the workflow's environment with `make env` and use its snakemake "
                 "(`source .venv/bin/activate`), or give --sdm conda"
             )
-    on_vllm = [name for name, entry in config.benchmarks.items() if entry.backend == "vllm"]
-    asked, measuring, computing = config.serving.python, OWN, OWN
+    measuring = OWN
     if config.serving.experiment:
-        measuring = serving_python(asked, config.serving.backend, folders, by_conda)
-    if on_vllm:
-        key = f"benchmarks.{on_vllm[0]}.backend"
-        computing = serving_python(asked, "vllm", folders, by_conda, key=key)
+        asked = config.serving
+        measuring = serving_python(asked.python, asked.backend, folders, by_conda)
     mirror = job_options.mirror(config)
     needed = job_options.needed_sources(config)
     wrong, absent = sources.unresolved(needed, mirror, config.lock)
@@ -114,6 +110,5 @@ def load_run(
         return sources.fingerprint(kind, name, entry, mirror, config.lock)
 
     paths = Paths(config)
-    vllm = job_options.flags({"serving_python": None if computing == OWN else computing})
     jobs = job_options.dependencies(paths, fingerprint)
-    return Run(paths, measuring, " ".join(vllm.values()), jobs, absent)
+    return Run(paths, measuring, jobs, absent)

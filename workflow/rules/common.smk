@@ -122,7 +122,6 @@ def given(flag, name):
 
 trust = here(lambda wildcards: job_options.trust_flag(CONFIG, wildcards.model))
 on_gpus = here(lambda wildcards: job_options.gpus_flag(CONFIG, wildcards.model))
-vllm_cache = here(str(Path(CONFIG.results).absolute() / ".cache/vllm"))
 
 
 def of_point(function, *arguments):

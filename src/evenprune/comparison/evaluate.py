@@ -158,7 +158,6 @@ def evaluate(
     baseline: Path | str | None = None,
     device: str | None = None,
     gpus: int = 1,
-    serving_python: str | None = None,
     trust_remote_code: bool = False,
     **options: Any,
 ) -> Result:
@@ -182,8 +181,6 @@ def evaluate(
         `cpu` or `cuda`; by default CUDA where there is a GPU.
     gpus : int
         How many GPUs hold the model together.
-    serving_python : str, optional
-        The interpreter that has vLLM, for ``backend="vllm"``.
     trust_remote_code : bool
         Run the Python code that the model's folder brings.
     **options
@@ -219,7 +216,7 @@ def evaluate(
         _require_own_folder(place, benchmark)
         check_place(place, [earlier])
     find(benchmark)
-    load = partial(Loader, device=device, python=serving_python, gpus=gpus)
+    load = partial(Loader, device=device, gpus=gpus)
     with located(model, trust=trust_remote_code) as (given,):
         if data is None and benchmark != LM_EVAL:
             spec, source = with_data(benchmark, options)

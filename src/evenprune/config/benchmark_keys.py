@@ -49,9 +49,6 @@ class Asked(Section):
     chat_template: bool | Literal["auto"] | None = None
     """send prompts as a user turn of the tokenizer's chat template; `auto`: if the tokenizer has
     one; null: the model's"""
-    backend: Literal["transformers", "vllm"] = "transformers"
-    """the library that runs the model; `vllm` runs in the environment of `serving.python` (see
-    `docs/evaluation.md`)"""
     batch_size: int = Field(32, ge=1)
     """items scored together; use fewer if memory is short. In half precision it changes scores
     slightly"""

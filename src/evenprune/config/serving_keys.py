@@ -36,8 +36,8 @@ class Serving(Measured):
     """Throughput, energy and CO2."""
 
     python: Place | None = None
-    """interpreter of the environment that has vLLM; it measures, and computes benchmarks with
-    `backend: vllm`; null: `.venv-vllm` where `make vllm-env` has built it, else the run's own"""
+    """interpreter of the environment that has vLLM; null: `.venv-vllm` where `make vllm-env` has
+    built it, else the run's own"""
     sparse24: bool | None = None
     """serve 2of4 checkpoints from their compressed export, on 2:4 kernels where the device has
     them; false: as ordinary weights, for another device; null: where `device` is `cuda`"""

@@ -27,14 +27,10 @@ from ..tasks.protocol import AUTO, Protocol, make_protocol
 from ..tasks.task import NOWHERE, Task
 
 if TYPE_CHECKING:
-    from ..language_models.causal_model import CausalModel
+    from ..language_models.language_model import LanguageModel
     from .load_model import Loader
 
-# Modules of the backends' models, and where that of a task is.
-MODELS = {
-    "transformers": "evenprune.language_models.language_model",
-    "vllm": "evenprune.language_models.vllm_model",
-}
+MODEL = "evenprune.language_models.language_model"
 TASKS = "evenprune.tasks"
 PACKAGES = ("torch", "transformers", "lm_eval")
 # Not part of an evaluation's code: it has the facts of its own task as values.
@@ -79,9 +75,9 @@ def run_digest(
 ) -> str:
     """Return the identity of a result: model, data, options, versions, the code of both.
 
-    ``versions`` are those of packages that only the backend has.
+    ``versions`` are those of packages that only the model needs.
     """
-    modules = f"{TASKS}.{spec.task}", MODELS[spec.backend]
+    modules = f"{TASKS}.{spec.task}", MODEL
     return digest(
         {
             "model": model.files_sha256,
@@ -157,13 +153,12 @@ class Wanted:
 def ask(slug: str, spec: Protocol, data: Path, model: Identity, loader: "Loader") -> Wanted:
     """Return a benchmark of a model; UserError for data and judges that are not there."""
     checksums = data_checksums(data, spec)
-    versions = loader.versions(spec)
-    digest = run_digest(model, checksums, spec, versions)
-    return Wanted(slug, spec, data, model, checksums, digest, versions, loader.stored)
+    digest = run_digest(model, checksums, spec, loader.versions)
+    return Wanted(slug, spec, data, model, checksums, digest, loader.versions, loader.stored)
 
 
 def run_benchmark(
-    lm: "CausalModel",
+    lm: "LanguageModel",
     wanted: Wanted,
     out: Path,
     ending: Callable[[int], None] = lambda count: None,
@@ -188,6 +183,7 @@ def run_benchmark(
     scorer = lm.with_bos(spec.bos).with_journal(journal)
     outcome = find(spec.task).evaluate(scorer, wanted.data, resolved)
     options = {**resolved.as_dict(), "judge": judge_identity(spec), "dtype": lm.dtype}
+    options["backend"] = "transformers"  # a record of an older version may say vllm
     result = {
         "benchmark": slug,
         "task": spec.task,
@@ -226,10 +222,6 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), help="default: cuda if there is one")
     add_gpus_argument(parser)
     add_trust_argument(parser)
-    parser.add_argument(
-        "--serving-python",
-        help="interpreter that has vLLM; default: .venv-vllm, or this one where it has vLLM",
-    )
 
 
 def quiet_libraries() -> None:

@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> None:
     benchmarks = parse_benchmarks(args.benchmarks)
     with located(args.model, trust=args.trust_remote_code) as (model,):
         folder = source_folder(model)
-        loader = Loader(folder, args.device, args.serving_python, args.gpus)
+        loader = Loader(folder, args.device, args.gpus)
         evaluate_all(loader, benchmarks, args.out, [model, folder])
 
 

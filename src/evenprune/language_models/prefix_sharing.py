@@ -16,14 +16,17 @@ import numpy as np
 import torch
 
 from ..models.token_trees import common_prefix
-from .causal_model import BATCH_TOKENS, Rows
 
+# Tokens of one forward pass: a batch holds as many rows as fit, at least one. On a CPU it is as
+# many as leave the results of single operations in its caches and in memory that is used again.
+BATCH_TOKENS = {"cpu": 1024, "cuda": 16384}
 # A shorter stem saves less than handing its keys and values around costs.
 MIN_STEM = 8
 # Calling the model takes about as long as this part of a full batch.
 CALLS = 16
 # Tokens of the tails in one row; with more, what they do not see of each other costs too much.
 TAILS = 256
+Rows = Sequence[Sequence[int]]  # of tokens
 
 
 def choose_stems(rows: Rows, keep: Sequence[int]) -> list[int]:
