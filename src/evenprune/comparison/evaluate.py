@@ -25,7 +25,6 @@ from ..evaluation.benchmarks import (
     ask,
     asked_for,
     check_out,
-    data_checksums,
     find,
     given_data,
     headline,
@@ -38,7 +37,6 @@ from ..evaluation.load_model import Loader
 from ..io.checksums import source_folder
 from ..io.errors import UserError
 from ..io.outputs import check_place
-from ..models.identity import identify
 from ..stats.directions import chance, direction
 from ..stats.paired import fitting, jackknife
 from ..stats.records import clusters, read_records
@@ -235,11 +233,8 @@ def evaluate(
                 place = run_model()[benchmark]
         else:
             check_out(place, [given, folder, data, source, spec.judge])
-            data_checksums(source, spec)  # says at once what is missing
-            identity = identify(folder)
             with load(folder) as loader:
-                wanted = ask(benchmark, spec, source, identity, loader)
-                run_benchmark(loader.load(spec), wanted, place)
+                run_benchmark(ask(benchmark, spec, source, loader), place)
     compared = _compared(benchmark, (earlier, place), (str(baseline), str(place)))
     return Result(place, read_result(place), compared)
 

@@ -157,10 +157,7 @@ def ask_text(
             for model in models
         }
         # Of what a result follows from: both models and what reads them, the text, the code.
-        known = {
-            one.name: run_digest(identify(one.folder), {}, spec, load(one.folder).versions)
-            for one in models
-        }
+        known = {one.name: run_digest(load(one.folder), {}, spec) for one in models}
     windows = texts[base]
     for name, own in texts.items():
         if own != windows:

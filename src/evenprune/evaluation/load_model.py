@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ..io.gpu import claim_devices
+from ..models.identity import Identity, identify
 from ..models.loading import load_config
 from ..models.quantised import backend_versions
 from ..models.stored import stored_form
@@ -41,6 +42,11 @@ class Loader:
         if self._model is not None:
             self._model.close()
         self._dtype = self._model = None
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What the folder is; see ``models.identity.identify``."""
+        return identify(self.folder)
 
     @cached_property
     def stored(self) -> dict[str, Any]:

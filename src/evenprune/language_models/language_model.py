@@ -29,7 +29,7 @@ from ..models.quantised import drop
 from ..models.token_trees import merged, visible
 from ..stats.finite import require_finite
 from .journal import Journal
-from .prefix_sharing import BATCH_TOKENS, Rows, last_states, right_padded, select_rows, tree
+from .prefix_sharing import BATCH_TOKENS, Rows, View, last_states, right_padded, select_rows, tree
 from .templates import user_turns
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ Batches = Iterator[tuple[list[int], Callable[[], list[Position]]]]
 
 def context_length(config: Any) -> int:
     """Return the number of positions a model was made for, 2,048 when it does not say."""
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    text = config.get_text_config()
     for key in CONTEXT_KEYS:
         value = getattr(text, key, None)
         if value:
@@ -65,7 +65,7 @@ def logit_transform(config: Any) -> Callable[[torch.Tensor], torch.Tensor]:
     Cohere multiplies by ``logit_scale``, Granite divides by ``logits_scaling``, Gemma-2
     applies ``c * tanh(x / c)`` with ``c = final_logit_softcapping``.
     """
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    text = config.get_text_config()
     scale = float(getattr(text, "logit_scale", None) or 1.0)
     scale /= float(getattr(text, "logits_scaling", None) or 1.0)
     cap = getattr(text, "final_logit_softcapping", None)
@@ -208,21 +208,17 @@ class LanguageModel:
         return max(1, min(batch_size, BATCH_TOKENS[self.device_type] // max(length, 1)))
 
     def hidden(
-        self,
-        tokens: torch.Tensor,
-        past: Any = None,
-        seen: torch.Tensor | None = None,
-        places: torch.Tensor | None = None,
+        self, tokens: torch.Tensor, past: Any = None, view: View | None = None
     ) -> torch.Tensor:
         """Return the last hidden states, (batch, length, hidden), of ``tokens`` (batch, length).
 
         Rows may be filled up at the right: attention is causal, so what stands behind a position
         does not reach it, and positions count from the left. ``past`` are keys and values that
-        stand before them, ``seen`` and ``places`` what each token sees in place of all before it,
-        (batch, length, past and length), and its position; see ``stems``.
+        stand before them, ``view`` is what each token sees in place of all before it.
         """
         options: dict[str, Any] = {}
-        if seen is not None and places is not None:
+        if view is not None:
+            seen, places = view
             mask = torch.zeros(seen.shape, dtype=self.model.dtype)
             mask.masked_fill_(~seen, torch.finfo(mask.dtype).min)
             options["attention_mask"] = mask[:, None].to(self.device)
@@ -262,9 +258,9 @@ class LanguageModel:
                     rows.append(torch.cat([ids[row, :n], tail]))
                     alone.append(self.hidden(rows[-1][None])[0, n:])
                     start += length
-            found = self.hidden(tokens, past, *tree(tails, before, past.get_seq_length()))
+            found = self.hidden(tokens, past, tree(tails, before, past.get_seq_length()))
             trees = [merged([[*one.tolist(), 0] for one in rows[k : k + 2]]) for k in (0, 2)]
-            nodes = self.hidden(right_padded([one.tokens for one in trees]), None, *visible(trees))
+            nodes = self.hidden(right_padded([one.tokens for one in trees]), None, visible(trees))
             ends = [nodes[k, path[before[k] :]] for k in (0, 1) for path in trees[k].paths]
             whole, shared = torch.cat(alone * 2), torch.cat([found[0, :4], found[1], *ends])
             # Of all numbers together: single ones round coarsely in 16 bits (SmolLM2: 0.012).
@@ -405,7 +401,7 @@ class LanguageModel:
             found = iter(self.row_losses(list(chain(*groups))))
             return [list(islice(found, len(rows))) for rows in groups]
         trees = [merged(rows) for rows in groups]
-        hidden = self.hidden(right_padded([one.tokens for one in trees]), None, *visible(trees))
+        hidden = self.hidden(right_padded([one.tokens for one in trees]), None, visible(trees))
         states = torch.cat([row[: len(one.tokens)] for row, one in zip(hidden, trees)])
         scored = self._log_probabilities(states, [list(t) for one in trees for t in one.then])
         losses = []
