@@ -130,7 +130,7 @@ def made(place: Path, python: str) -> dict[str, Path]:
 def measured(place: Path, models: dict[str, Path], benchmarks: Iterable[str]) -> pd.DataFrame:
     """Evaluate all models, and return a row for each measure of each but the base."""
     config, evals = default_config(), place / "evaluations"
-    load = partial(Loader, device="cpu", python=None)
+    load = partial(Loader, device="cpu")
     sides = [Model(name, folder) for name, folder in models.items()]
     prose = dataset_folder(config, PROSE)
     text = ask_text(prose, sides, load, False, {"limit": WINDOWS})(evals)

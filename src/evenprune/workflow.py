@@ -22,14 +22,13 @@ from .serving.environment import OWN, serving_python
 
 @dataclass(frozen=True)
 class Run:
-    """A run: its files, the interpreters that have vLLM, what each job depends on.
+    """A run: its files, the interpreter that measures throughput, what each job depends on.
 
     ``absent`` are the messages of the sources that no mirror has and the lock does not pin.
     """
 
     paths: Paths
     serving_python: str
-    vllm_flag: str
     jobs: job_options.Dependencies
     absent: list[str]
 
@@ -82,13 +81,10 @@ def load_run(
                 f"this Snakemake runs on {sys.executable}, which lacks the Python package {name}; "
                 "use that of `make env` (`source .venv/bin/activate`), or give --sdm conda"
             )
-    on_vllm = [name for name, entry in config.benchmarks.items() if entry.backend == "vllm"]
-    asked, measuring, computing = config.serving.python, OWN, OWN
+    measuring = OWN
     if config.serving.experiment:
-        measuring = serving_python(asked, config.serving.backend, folders, by_conda)
-    if on_vllm:
-        key = f"benchmarks.{on_vllm[0]}.backend"
-        computing = serving_python(asked, "vllm", folders, by_conda, key=key)
+        asked = config.serving
+        measuring = serving_python(asked.python, asked.backend, folders, by_conda)
     mirror = job_options.mirror(config)
     # A world's own sources are made by steps, on which the rest depends.
     every = job_options.all_sources(config)
@@ -108,6 +104,5 @@ def load_run(
         raise UserError("\n".join(wrong))
     found = {one[:2]: sources.fingerprint(*one, mirror, config.lock) for one in needed}
     paths = Paths(config)
-    vllm = job_options.flags({"serving_python": None if computing == OWN else computing})
     jobs = job_options.dependencies(paths, lambda *source: found.get(source[:2], ""))
-    return Run(paths, measuring, " ".join(vllm.values()), jobs, absent)
+    return Run(paths, measuring, jobs, absent)

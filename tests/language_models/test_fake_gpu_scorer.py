@@ -1,12 +1,13 @@
 """Our scorer on a GPU that is not there (tests/support/fake_gpu.py): the numbers of the CPU.
 
-Whatever a benchmark asks of a model, ``CausalModel``'s methods.
+Whatever a benchmark asks of a model, ``LanguageModel``'s methods, and answers.
 """
 
 import pytest
 from evaluation_fixtures import tiny_lm
 from fake_gpu import DEVICE, fake_gpu
 
+from evenprune.language_models.generation import generate_batch
 from evenprune.language_models.losses import nll_rows
 
 pytestmark = pytest.mark.usefixtures("torch_products")
@@ -17,10 +18,6 @@ PROMPTS = ["A Vel man stood at gate 1. A", "A Vel man stood at gate 2.", "No."]
 def position_scores(lm, rows):
     wanted = [[[3, 4]], [[5]], [[6], [7, 3]]]
     return [(batch, compute()) for batch, compute in lm.position_scores(rows, wanted, 2)]
-
-
-def score_rows(lm, rows):
-    return lm.score_rows([(row, [4, 9], 2) for row in rows], 2)
 
 
 def continuations(lm, rows):
@@ -37,7 +34,7 @@ def sentences(lm, rows):
 
 
 def answers(lm, rows):
-    found, steps = lm.generate(rows, 6, ". A", True)
+    found, steps = generate_batch(lm, rows, 6, ". A", True)
     return found, [step.cpu().tolist() for step in steps]
 
 
@@ -46,9 +43,7 @@ def cpu():
     return tiny_lm()
 
 
-@pytest.mark.parametrize(
-    "asked", [position_scores, score_rows, continuations, losses, sentences, answers]
-)
+@pytest.mark.parametrize("asked", [position_scores, continuations, losses, sentences, answers])
 def test_what_a_benchmark_asks_is_the_same(asked, cpu):
     rows = cpu.encode(PROMPTS)
     expected = asked(cpu, rows)

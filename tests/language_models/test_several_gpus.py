@@ -1,9 +1,10 @@
-"""A model that does not fit one GPU: spread by transformers, or by vLLM's tensor parallelism."""
+"""A model that does not fit one GPU: spread by transformers."""
 
 import pytest
 
 from evenprune.config.config import load_config
 from evenprune.config.job_options import gpus_for
+from evenprune.language_models.generation import generate_batch
 from evenprune.language_models.language_model import load_language_model
 from evenprune.models import loading
 
@@ -13,7 +14,7 @@ WANTED = [[[1, 2]], [[3]], [[4, 5], [6]]]
 
 def scores(lm):
     losses = lm.row_losses(ROWS)
-    answers, _ = lm.generate(ROWS[:2], 3, None)
+    answers, _ = generate_batch(lm, ROWS[:2], 3, None, False)
     positions = [(rows, compute()) for rows, compute in lm.position_scores(ROWS, WANTED, 2)]
     return losses, positions, answers
 

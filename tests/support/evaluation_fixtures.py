@@ -255,9 +255,9 @@ def ran(monkeypatch):
 
     names, real = [], evaluate_checkpoint.run_benchmark
 
-    def run(lm, wanted, *rest):
+    def run(wanted, *rest):
         names.append(wanted.slug)
-        return real(lm, wanted, *rest)
+        return real(wanted, *rest)
 
     monkeypatch.setattr(evaluate_checkpoint, "run_benchmark", run)
     return names

@@ -20,9 +20,8 @@ from evenprune.data.readers.choice import read_mmlu
 from evenprune.data.readers.crows_pairs import read_crows_pairs
 from evenprune.data.readers.stereoset import read_stereoset
 from evenprune.data.readers.texts import read_wikitext
-from evenprune.evaluation.benchmarks import Wanted, data_checksums, run_benchmark
-from evenprune.language_models.language_model import load_language_model
-from evenprune.models.identity import identify
+from evenprune.evaluation.benchmarks import ask, run_benchmark
+from evenprune.evaluation.load_model import Loader
 from evenprune.tasks.protocol import make_protocol
 from evenprune.tasks.unqover_generator import head_items
 
@@ -45,13 +44,12 @@ def reference():
 
 def evaluation(folder, tmp_path_factory):
     """Return a function that evaluates as the command does, with one loaded model for all calls."""
-    lm, identity = load_language_model(folder, "cpu", "float32"), identify(folder)
+    loader = Loader(folder, "cpu")
 
     def evaluate(task, data, **options):
         spec = make_protocol({"task": task, "dtype": "float32", **options})
         out = tmp_path_factory.mktemp(task)
-        wanted = Wanted(task, spec, data, identity, data_checksums(data, spec), "digest", {}, {})
-        result = run_benchmark(lm, wanted, out)
+        result = run_benchmark(ask(task, spec, data, loader), out)
         assert result["spec"]["dtype"] == "float32"
         with open(out / "items.jsonl") as lines:
             return [json.loads(line) for line in lines], result["metrics"]

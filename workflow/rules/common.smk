@@ -120,7 +120,6 @@ def given(flag, name):
     return lambda wildcards, input: f"{flag} {input[name]}" if input.get(name) else ""
 
 
-vllm_cache = here(str(Path(CONFIG.results).absolute() / ".cache/vllm"))
 
 
 def of_point(function, *arguments):

@@ -30,9 +30,7 @@ rule evaluate_checkpoint:
         folder=subpath(output[0], parent=True),
         gpus=on_gpus,
         trust=trust,
-        vllm=here(RUN.vllm_flag),
-        cache=vllm_cache,
     shell:
-        "VLLM_CACHE_ROOT={params.cache:q} python -m evenprune.steps evaluate-checkpoint"
+        "python -m evenprune.steps evaluate-checkpoint"
         " --model {input.model} --benchmarks {params.benchmarks:q} {params.flags} {params.trust}"
-        " {params.gpus} {params.vllm} --out {params.folder} >{log} 2>&1"
+        " {params.gpus} --out {params.folder} >{log} 2>&1"

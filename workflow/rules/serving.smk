@@ -55,7 +55,7 @@ rule benchmark_serving:
         trust=trust,
         # vLLM has an environment of its own, see config/README.md.
         python=here(RUN.serving_python),
-        cache=vllm_cache,
+        cache=here(str(Path(CONFIG.results).absolute() / ".cache/vllm")),
     shell:
         "VLLM_CACHE_ROOT={params.cache:q} {params.python:q} -m evenprune.steps benchmark-serving"
         " --model {input.models} --names {params.names} --prompts {input.prompts} {params.flags}"

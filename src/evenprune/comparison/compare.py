@@ -121,7 +121,6 @@ def compare(
     evals: Path | str | None = None,
     device: str | None = None,
     gpus: int = 1,
-    serving_python: str | None = None,
     trust_remote_code: bool = False,
     **options: Any,
 ) -> Comparison:
@@ -168,8 +167,6 @@ def compare(
         `cpu` or `cuda`; by default CUDA where there is a GPU.
     gpus : int
         How many GPUs hold a model together.
-    serving_python : str, optional
-        The interpreter that has vLLM, for ``backend="vllm"``.
     trust_remote_code : bool
         Run the Python code that the models' folders bring.
     **options
@@ -231,7 +228,7 @@ def compare(
         benchmarks.quiet_libraries()
         cards = {side.name: card_of(side) for side in mine[1:] if card}
         requests = sides.requests_of(chosen, files, options, mine)
-        load = partial(Loader, device=device, python=serving_python, gpus=gpus)
+        load = partial(Loader, device=device, gpus=gpus)
         found, faithful = _evaluated(
             mine, requests, kept, load, trust_remote_code, fidelity, options
         )

@@ -23,7 +23,6 @@ from ..evaluation.load_model import Loader
 from ..io.checksums import source_folder
 from ..io.errors import UserError
 from ..io.outputs import check_place
-from ..models.identity import identify
 from ..stats.directions import chance, direction
 from ..stats.paired import estimate_of, fitting
 from ..stats.records import clusters, read_records
@@ -133,7 +132,6 @@ def evaluate(
     data: Path | str | None = None,
     device: str | None = None,
     gpus: int = 1,
-    serving_python: str | None = None,
     trust_remote_code: bool = False,
     **options: Any,
 ) -> Result:
@@ -155,8 +153,6 @@ def evaluate(
         `cpu` or `cuda`; by default CUDA where there is a GPU.
     gpus : int
         How many GPUs hold the model together.
-    serving_python : str, optional
-        The interpreter that has vLLM, for ``backend="vllm"``.
     trust_remote_code : bool
         Run the Python code that the model's folder brings.
     **options
@@ -191,7 +187,7 @@ def evaluate(
         _require_own_folder(place, benchmark)
         check_place(place)
     benchmarks.find(benchmark)
-    load = partial(Loader, device=device, python=serving_python, gpus=gpus)
+    load = partial(Loader, device=device, gpus=gpus)
     with located(model, trust=trust_remote_code) as (given,):
         if data is None and benchmark != LM_EVAL:
             spec, source = benchmarks.with_data(benchmark, options)
@@ -210,11 +206,8 @@ def evaluate(
                 place = run_model()[benchmark]
         else:
             benchmarks.check_out(place, [given, folder, data, source, spec.judge])
-            benchmarks.data_checksums(source, spec)  # says at once what is missing
-            identity = identify(folder)
             with load(folder) as loader:
-                wanted = benchmarks.ask(benchmark, spec, source, identity, loader)
-                benchmarks.run_benchmark(loader.load(spec), wanted, place)
+                benchmarks.run_benchmark(benchmarks.ask(benchmark, spec, source, loader), place)
     return Result(place, read_result(place))
 
 

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,13 +18,11 @@ from pydantic import TypeAdapter
 
 from ..data.defaults import default_benchmark
 from ..evaluation.benchmarks import run_digest
-from ..evaluation.load_model import Loader
 from ..io.checksums import source_folder
 from ..io.codedigest import code_digest
 from ..io.errors import UserError
 from ..io.files import digest, write_json
 from ..io.reading import expected_form, read_json
-from ..language_models.causal_model import context_length
 from ..models.identity import identify
 from ..models.loading import load_config, load_tokenizer
 from ..models.trust import trusting_folders
@@ -36,7 +34,6 @@ from .sides import Load, Model, Side
 
 if TYPE_CHECKING:
     from ..evaluation.divergence import Divergences
-    from ..language_models.language_model import LanguageModel
 
 QUANTILE = 0.99
 LIMIT = 128  # windows
@@ -137,6 +134,7 @@ def ask_text(
     differently.
     """
     from ..evaluation.divergence import diverge, keep, read_windows
+    from ..language_models.language_model import context_length
 
     models = [side for side in sides if isinstance(side, Model)]
     if odd := [side.name for side in sides if not isinstance(side, Model)]:
@@ -159,10 +157,7 @@ def ask_text(
             for model in models
         }
         # Of what a result follows from: both models and what reads them, the text, the code.
-        known = {
-            one.name: run_digest(identify(one.folder), {}, spec, load(one.folder).versions(spec))
-            for one in models
-        }
+        known = {one.name: run_digest(load(one.folder), {}, spec) for one in models}
     windows = texts[base]
     for name, own in texts.items():
         if own != windows:
@@ -171,10 +166,6 @@ def ask_text(
                 f"otherwise than {base}; leave it out"
             )
     shared = [known[base], dense.device, [astuple(one) for one in windows], code_digest(__name__)]
-
-    def loaded(loader: Loader) -> "LanguageModel":
-        # Always transformers' model, whose hidden states can be had.
-        return cast("LanguageModel", loader.load(spec))
 
     def measure(evals: Path) -> dict[str, Fidelity]:
         places = {
@@ -188,11 +179,11 @@ def ask_text(
             evals.mkdir(parents=True, exist_ok=True)
             with trusting_folders(trusted), tempfile.TemporaryDirectory(dir=evals) as folder:
                 with dense as loader:
-                    kept = keep(loaded(loader), windows, Path(folder))
+                    kept = keep(loader.load(spec), windows, Path(folder))
                 for name in missing:
                     print(f"fidelity of {name}", flush=True)
                     with load(folders[name]) as loader:
-                        found = summed_up(diverge(loaded(loader), windows, kept))
+                        found = summed_up(diverge(loader.load(spec), windows, kept))
                     write_json(places[name], asdict(found))
         return {name: _read(one) for name, one in places.items()}
 

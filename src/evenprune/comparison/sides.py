@@ -24,7 +24,7 @@ from ..evaluation.load_model import Loader
 from ..io.checksums import source_folder, user_cache
 from ..io.errors import UserError
 from ..io.outputs import check_place
-from ..models.identity import identify, own_manifest
+from ..models.identity import own_manifest
 from ..models.loading import check_model_folder, load_tokenizer
 from ..models.stored import Stored, stored_form
 from ..models.trust import trusting_folders
@@ -126,15 +126,14 @@ def ask_model(
     ``trust`` the model's own code. What is there is not evaluated again. Raises UserError for a
     model that could not be evaluated, as far as its files' heads say it.
     """
-    identity = identify(model.folder)
-    root = evals / identity.files_sha256
+    loader, trusted = load(model.folder), (model.folder,) if trust else ()
+    root = evals / loader.identity.files_sha256
     check_place(root, [model.folder], "--evals")
     folders: dict[Path, Wanted] = {}
-    loader, trusted = load(model.folder), (model.folder,) if trust else ()
     with trusting_folders(trusted):
         for slug, request in requests.items():
             spec, data = request.asked
-            wanted = ask(slug, spec, data, identity, loader)
+            wanted = ask(slug, spec, data, loader)
             folder = root / f"{slug}-{wanted.digest}"
             check_out(folder, [model.folder, data, spec.judge])
             folders[folder] = wanted
@@ -145,7 +144,7 @@ def ask_model(
     def evaluate() -> dict[str, Path]:
         with trusting_folders(trusted), loader:
             for folder, wanted in folders.items():
-                take_or_run(loader, wanted, folder)
+                take_or_run(wanted, folder)
         return {wanted.slug: folder for folder, wanted in folders.items()}
 
     return evaluate

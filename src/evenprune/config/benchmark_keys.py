@@ -40,9 +40,6 @@ class Asked(Section):
     """BOS before a text: `auto` (the tokenizer's), `always`, `never`; null: the model's"""
     chat_template: bool | Literal["auto"] | None = None
     """send prompts as a user turn; `auto`: if the tokenizer has a template; null: the model's"""
-    backend: Literal["transformers", "vllm"] = "transformers"
-    """the library that runs the model; `vllm` runs in the environment of `serving.python` (see
-    `docs/evaluation.md`)"""
     batch_size: int = Field(32, ge=1)
     """items scored together, fewer if memory is short; changes half precision slightly"""
     headline: str | None = None

@@ -174,9 +174,7 @@ def benchmarks_json(paths: Paths, point: Checkpoint) -> str:
 
 def evaluation_memory_mb(config: Config) -> int:
     """Return the MB of memory of a job that evaluates a checkpoint."""
-    if config.device == "cuda":
-        return 32_000
-    return 6_000 if any(one.backend == "vllm" for one in config.benchmarks.values()) else 3_000
+    return 32_000 if config.device == "cuda" else 3_000
 
 
 # What a result depends on

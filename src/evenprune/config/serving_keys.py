@@ -30,8 +30,8 @@ class Serving(Measured):
     """Throughput, energy and CO2."""
 
     python: Place | None = None
-    """interpreter of the environment that has vLLM; it measures, and computes benchmarks with
-    `backend: vllm`; null: `.venv-vllm` where `make vllm-env` has built it, else the run's own"""
+    """interpreter of the environment that has vLLM; null: `.venv-vllm` where `make vllm-env` has
+    built it, else the run's own"""
     sparse24: bool | None = None
     """serve 2of4 checkpoints from their compressed export; null: where `device` is `cuda`"""
     dataset: Named = "ultrachat"

@@ -20,20 +20,15 @@ from ..io.errors import UserError
 from ..io.files import digest, sha256_file, write_json, write_jsonl
 from ..io.outputs import check_file, check_place
 from ..language_models.journal import Journal
-from ..models.identity import Identity, identify
+from ..models.identity import identify
 from ..models.trust import add_trust_argument, trust_record
 from ..tasks.protocol import AUTO, Protocol, make_protocol
 from ..tasks.task import NOWHERE, Task
 
 if TYPE_CHECKING:
-    from ..language_models.causal_model import CausalModel
     from .load_model import Loader
 
-# Modules of the backends' models, and where that of a task is.
-MODELS = {
-    "transformers": "evenprune.language_models.language_model",
-    "vllm": "evenprune.language_models.vllm_model",
-}
+MODEL = "evenprune.language_models.language_model"
 TASKS = "evenprune.tasks"
 PACKAGES = ("torch", "transformers", "lm_eval")
 # Not part of an evaluation's code: it has the facts of its own task as values.
@@ -73,22 +68,17 @@ def judge_identity(spec: Protocol) -> str | None:
     return f"{source_name(spec.judge)}@{identify(source_folder(spec.judge)).files_sha256}"
 
 
-def run_digest(
-    model: Identity, data: dict[str, str], spec: Protocol, versions: Mapping[str, str]
-) -> str:
-    """Return the identity of a result: model, data, options, versions, the code of both.
-
-    ``versions`` are those of packages that only the backend has.
-    """
-    modules = f"{TASKS}.{spec.task}", MODELS[spec.backend]
+def run_digest(loader: "Loader", data: dict[str, str], spec: Protocol) -> str:
+    """Return the identity of a result: model, data, options, versions, the code of both."""
+    modules = f"{TASKS}.{spec.task}", MODEL
     return digest(
         {
-            "model": model.files_sha256,
+            "model": loader.identity.files_sha256,
             "data": data,
             # The headline chooses among numbers and changes none; a judge is what it is
             # wherever it lies.
             "spec": {**spec.as_dict(), "headline": None, "judge": judge_identity(spec)},
-            "versions": {**package_versions(*PACKAGES), **versions},
+            "versions": {**package_versions(*PACKAGES), **loader.versions},
             **trust_record(),
             "code": [code_digest(module, GIVEN) for module in modules],
             "facts": decisive(spec.task),
@@ -136,35 +126,24 @@ def headline_of(slug: str, spec: Protocol, metrics: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Wanted:
-    """One benchmark of a model: its options, data with their checksums, and its digest.
-
-    ``versions`` are those of packages that only its model needs, ``stored`` is what the model's
-    weights take, see ``models.stored``.
-    """
+    """One benchmark of a model: its options, data with their checksums, and its digest."""
 
     slug: str
     spec: Protocol
     data: Path
-    model: Identity
+    loader: "Loader"
     checksums: dict[str, str]
     digest: str
-    versions: dict[str, str]
-    stored: dict[str, Any]
 
 
-def ask(slug: str, spec: Protocol, data: Path, model: Identity, loader: "Loader") -> Wanted:
+def ask(slug: str, spec: Protocol, data: Path, loader: "Loader") -> Wanted:
     """Return a benchmark of a model; UserError for data and judges that are not there."""
     checksums = data_checksums(data, spec)
-    versions = loader.versions(spec)
-    digest = run_digest(model, checksums, spec, versions)
-    return Wanted(slug, spec, data, model, checksums, digest, versions, loader.stored)
+    return Wanted(slug, spec, data, loader, checksums, run_digest(loader, checksums, spec))
 
 
 def run_benchmark(
-    lm: "CausalModel",
-    wanted: Wanted,
-    out: Path,
-    ending: Callable[[int], None] = lambda count: None,
+    wanted: Wanted, out: Path, ending: Callable[[int], None] = lambda count: None
 ) -> dict[str, Any]:
     """Evaluate one benchmark, write items.jsonl and metrics.json to ``out``, return the latter.
 
@@ -172,33 +151,34 @@ def run_benchmark(
     ``out``/partial.jsonl: after a kill the same call resumes there. ``ending`` is called with
     the number of items before metrics.json is there.
     """
-    slug, spec = wanted.slug, wanted.spec
-    resolved = spec
+    slug, spec, loader = wanted.slug, wanted.spec, wanted.loader
+    lm, resolved = loader.load(spec), spec
     if spec.chat_template == AUTO:
         resolved = spec.model_copy(update={"chat_template": bool(lm.tokenizer.chat_template)})
     # Another device rounds otherwise: its batches do not go together with these.
     journal = Journal(out / PARTIAL, f"{wanted.digest} {lm.device_type} {lm.dtype}")
     if journal.count:
         print(f"{slug}: resumes after {journal.count} finished batches", file=sys.stderr)
-    losses = lm.bos_losses
+    losses, stored = lm.bos_losses, loader.stored
     if spec.bos == AUTO:
         lm.bos_note  # noqa: B018  # says it once a model
     scorer = lm.with_bos(spec.bos).with_journal(journal)
     outcome = find(spec.task).evaluate(scorer, wanted.data, resolved)
     options = {**resolved.as_dict(), "judge": judge_identity(spec), "dtype": lm.dtype}
+    options["backend"] = "transformers"  # a record of an older version may say vllm
     result = {
         "benchmark": slug,
         "task": spec.task,
         "spec": {**options, "protocol": outcome.facts, **trust_record()},
         "digest": wanted.digest,
-        **wanted.model.as_dict(),
-        "stored": wanted.stored,
+        **loader.identity.as_dict(),
+        "stored": stored,
         "data": wanted.checksums,
         "headline": headline_of(slug, spec, outcome.metrics),
         "metrics": outcome.metrics,
         "bos_loss": losses and losses.record(),
         "categories": outcome.categories,
-        "versions": {**package_versions(*PACKAGES), **wanted.versions},
+        "versions": {**package_versions(*PACKAGES), **loader.versions},
     }
     # The metrics go first and come last: a folder with metrics is a finished one, and they
     # belong to the items beside them.
@@ -224,9 +204,6 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--device", choices=("cpu", "cuda"), help="default: cuda if there is one")
     add("--gpus", type=int, default=1, metavar="N", help="GPUs that hold the model together")
-    add("--serving-python",
-        help="interpreter that has vLLM; default: .venv-vllm, or this one where it has vLLM",
-    )  # fmt: skip
     add_trust_argument(parser)
 
 

@@ -22,7 +22,6 @@ from ..io.files import write_json
 from ..io.outputs import check_file, check_place
 from ..io.provenance import FINISHED, cpu_seconds, machine, read_record
 from ..io.reading import parse_json
-from ..models.identity import identify
 from ..tasks.protocol import Protocol, make_protocol
 from .benchmarks import (
     PARTIAL,
@@ -101,7 +100,7 @@ def run(args: argparse.Namespace) -> None:
     benchmarks = parse_benchmarks(args.benchmarks)
     with located(args.model, trust=args.trust_remote_code) as (model,):
         folder = source_folder(model)
-        loader = Loader(folder, args.device, args.serving_python, args.gpus)
+        loader = Loader(folder, args.device, args.gpus)
         evaluate_all(loader, benchmarks, args.out, [model, folder])
 
 
@@ -117,16 +116,13 @@ def evaluate_all(
     for slug, (spec, data) in benchmarks.items():
         check_out(out / slug, [*inputs, data, spec.judge])
         check_file(out / slug / FINISHED, keys=TIMED)
-    identity = identify(loader.folder)
     summary = {}
     with loader:
         # All data and judges are looked at before the first benchmark starts.
-        asked = [
-            ask(slug, spec, data, identity, loader) for slug, (spec, data) in benchmarks.items()
-        ]
+        asked = [ask(slug, spec, data, loader) for slug, (spec, data) in benchmarks.items()]
         for wanted in asked:
             slug = wanted.slug
-            result = take_or_run(loader, wanted, out / slug)
+            result = take_or_run(wanted, out / slug)
             summary[slug] = {
                 "task": wanted.spec.task,
                 "digest": wanted.digest,
@@ -134,18 +130,18 @@ def evaluate_all(
                 "metrics": result["metrics"],
                 "metrics_sha256": sha256_cached(out / slug / METRICS),
             }
-    write_json(out / SUMMARY, sealed({**identity.as_dict(), "benchmarks": summary}))
+    write_json(out / SUMMARY, sealed({**loader.identity.as_dict(), "benchmarks": summary}))
 
 
-def take_or_run(loader: Loader, wanted: Wanted, folder: Path) -> dict[str, Any]:
+def take_or_run(wanted: Wanted, folder: Path) -> dict[str, Any]:
     """Return the metrics of a benchmark in ``folder``: as they are there, or new.
 
     The model is loaded in the last case only.
     """
-    slug, spec = wanted.slug, wanted.spec
+    loader = wanted.loader
     result = finished(folder, wanted.digest, loader.device)
     if result is None:
-        lm = loader.load(spec)
+        device = loader.load(wanted.spec).device_type
         resumed = (folder / PARTIAL).exists()
         started, used = time.monotonic(), cpu_seconds()
 
@@ -157,10 +153,10 @@ def take_or_run(loader: Loader, wanted: Wanted, folder: Path) -> dict[str, Any]:
                 "n": count,
                 "resumed": resumed,
             }
-            write_json(folder / FINISHED, about | machine(lm.device_type))
+            write_json(folder / FINISHED, about | machine(device))
 
-        result = run_benchmark(lm, wanted, folder, ending)
+        result = run_benchmark(wanted, folder, ending)
         print(headline(result), flush=True)
     else:
-        print(f"{slug}: done before, kept", flush=True)
+        print(f"{wanted.slug}: done before, kept", flush=True)
     return result

@@ -96,11 +96,10 @@ def claim_devices(device: str, count: int) -> Iterator[list[str]]:
         yield [f"cuda:{index}" for index in indices]
 
 
-def numbers(devices: Sequence[str]) -> str:
-    """Return claimed devices as CUDA_VISIBLE_DEVICES names them for another process.
+def first_visible(count: int) -> list[str]:
+    """Return the first GPUs that this process sees, by the node's numbers or their UUIDs.
 
-    Numbers count within what this process sees, which that variable may have narrowed already.
+    CUDA_VISIBLE_DEVICES names those where it is set.
     """
     seen = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-    indices = [int(device.partition(":")[2]) for device in devices]
-    return ",".join(seen[index] if index < len(seen) else str(index) for index in indices)
+    return [seen[index] if index < len(seen) else str(index) for index in range(count)]

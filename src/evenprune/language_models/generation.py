@@ -16,13 +16,17 @@ from transformers import (
 from ..io.errors import UserError
 from ..io.progress import Progress
 from ..stats.finite import require_finite
-from .causal_model import Answer, CausalModel, Rows, end_tokens
+from .language_model import LanguageModel
+from .prefix_sharing import Rows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 # A stop text of two characters lies in the last few tokens when it is completed.
 STOP_TAIL = 8
+# An answer's own tokens, how it finished (``end``, ``stop`` or ``length``), and a sum that is
+# finite if every logit vector that a token was chosen from was sound.
+Answer = tuple[list[int], str, float]
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Completion:
 
 
 def greedy(
-    lm: CausalModel,
+    lm: LanguageModel,
     rows: Rows,
     new_tokens: int,
     batch_size: int,
@@ -77,13 +81,12 @@ def greedy(
         )
     order = sorted(range(len(rows)), key=lambda k: (len(rows[k]), k))
     progress = Progress(len(rows), label, announced=True)
-    count = batch_size * lm.batches_at_once
-    for number, start in enumerate(range(0, len(order), count)):
-        batch = order[start : start + count]
+    for number, start in enumerate(range(0, len(order), batch_size)):
+        batch = order[start : start + batch_size]
         prompts = [list(rows[k][-room:]) for k in batch]
 
         def compute(batch: list[int] = batch, prompts: list[list[int]] = prompts) -> Any:
-            made, steps = lm.generate(prompts, new_tokens, stop, keep_logits=note is not None)
+            made, steps = generate_batch(lm, prompts, new_tokens, stop, note is not None)
             sound = [(names[k] if names else k, [made[row][2]]) for row, k in enumerate(batch)]
             # A note is taken of logits, which must be sound before it is.
             require_finite(label, sound)
@@ -153,8 +156,15 @@ def finished(new: list[int], ends: Sequence[int], stopped: int | None) -> tuple[
     return (new, "length") if stopped is None else (new[:stopped], "stop")
 
 
+def end_tokens(generation_config: Any, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
+    """Return the tokens that end an answer: the model's own and the tokenizer's, sorted."""
+    given = generation_config.eos_token_id
+    found = {given} if isinstance(given, int) else set(given or ())
+    return sorted(found | ({tokenizer.eos_token_id} - {None}))
+
+
 def generate_batch(
-    lm: CausalModel, prompts: Rows, new_tokens: int, stop: str | None, keep_logits: bool
+    lm: LanguageModel, prompts: Rows, new_tokens: int, stop: str | None, keep_logits: bool
 ) -> tuple[list[Answer], Sequence[torch.Tensor]]:
     """Return each row's answer by transformers, and each step's logits (rows, vocabulary).
 

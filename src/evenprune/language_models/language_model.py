@@ -1,10 +1,13 @@
-"""A causal LM loaded with transformers: last hidden states, chunked losses, greedy answers."""
+"""A causal LM loaded with transformers: what a benchmark asks of it.
+
+Tokens, BOS and chat templates of texts; last hidden states and chunked losses of tokens.
+"""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from ..io import onednn
 from ..io.errors import UserError
+from ..models.bos import Losses, check_bos, fixed_rows, losses_of, puts_bos, tokens_of
 from ..models.loading import (
     limit_threads,
     load_config,
@@ -24,26 +28,35 @@ from ..models.loading import (
 from ..models.quantised import drop
 from ..models.token_trees import merged, visible
 from ..stats.finite import require_finite
-from .causal_model import (
-    Answer,
-    Asked,
-    Batches,
-    CausalModel,
-    Position,
-    Rows,
-    Scored,
-    context_length,
-)
-from .generation import generate_batch
 from .journal import Journal
-from .prefix_sharing import last_states, right_padded, select_rows, tree
+from .prefix_sharing import BATCH_TOKENS, Rows, View, last_states, right_padded, select_rows, tree
+from .templates import user_turns
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+# Longest context when the configuration names none (OPT-like models do name one).
+DEFAULT_MAX_LENGTH = 2048
+CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
 # Logits held at once, in elements: on a CPU as many as stay in its caches (2 MB), on a GPU 256 MB.
 LOGITS = {"cpu": 500_000, "cuda": 64_000_000}
 FEWEST_POSITIONS = 128  # of one product with the output embeddings, where fewer would be slow
+# Numbers that a model gave, by what they belong to.
+Named = Iterable[tuple[object, Sequence[float]]]
+# Logits of the tokens asked for at one position, and ln of the sum of exp of all tokens' logits.
+Position = tuple[list[float], float]
+# The rows of a batch, and what computes their positions.
+Batches = Iterator[tuple[list[int], Callable[[], list[Position]]]]
+
+
+def context_length(config: Any) -> int:
+    """Return the number of positions a model was made for, 2,048 when it does not say."""
+    text = config.get_text_config()
+    for key in CONTEXT_KEYS:
+        value = getattr(text, key, None)
+        if value:
+            return int(value)
+    return DEFAULT_MAX_LENGTH
 
 
 def logit_transform(config: Any) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -52,7 +65,7 @@ def logit_transform(config: Any) -> Callable[[torch.Tensor], torch.Tensor]:
     Cohere multiplies by ``logit_scale``, Granite divides by ``logits_scaling``, Gemma-2
     applies ``c * tanh(x / c)`` with ``c = final_logit_softcapping``.
     """
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    text = config.get_text_config()
     scale = float(getattr(text, "logit_scale", None) or 1.0)
     scale /= float(getattr(text, "logits_scaling", None) or 1.0)
     cap = getattr(text, "final_logit_softcapping", None)
@@ -65,10 +78,11 @@ def logit_transform(config: Any) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 @dataclass
-class LanguageModel(CausalModel):
-    """The transformers backend: a causal LM in evaluation mode.
+class LanguageModel:
+    """A causal LM in evaluation mode; ``model`` and ``tokenizer`` come from one folder.
 
-    ``model`` and ``tokenizer`` come from one folder.
+    ``bos`` is one of ``spec.BOS``: what ``encode`` does about the BOS token. ``journal`` keeps the
+    batches that are finished.
     """
 
     model: "PreTrainedModel"
@@ -84,12 +98,12 @@ class LanguageModel(CausalModel):
         return self.model.device
 
     @property
-    def device_type(self) -> str:  # type: ignore[override]  # read only here
+    def device_type(self) -> str:
         """``cpu`` or ``cuda``."""
         return self.device.type
 
     @property
-    def dtype(self) -> str:  # type: ignore[override]  # read only here
+    def dtype(self) -> str:
         """The weights' dtype as text, e.g. ``float32``."""
         return str(self.model.dtype).removeprefix("torch.")
 
@@ -105,22 +119,106 @@ class LanguageModel(CausalModel):
         named = (getattr(text, key, None) for key in ("sliding_window", "attention_chunk_size"))
         return min((size for size in named if size), default=float("inf"))
 
+    # Text
+
+    def with_bos(self, bos: str) -> "LanguageModel":
+        """Return this model with another treatment of BOS; weights and tokenizer are shared.
+
+        ``auto`` leaves it to the tokenizer, ``always`` puts exactly one before every text, also
+        where the tokenizer adds none, ``never`` takes away what the tokenizer or a chat template
+        puts there. Raises UserError for ``always`` when the tokenizer has no BOS token.
+        """
+        check_bos(self.tokenizer, bos)
+        return self if bos == self.bos else replace(self, bos=bos)
+
+    def with_journal(self, journal: Journal) -> "LanguageModel":
+        """Return this model with another journal; weights and tokenizer are shared."""
+        return replace(self, journal=journal)
+
+    @property
+    def bos_id(self) -> int | None:
+        """The BOS token that ``encode`` puts before a text, None if it puts none."""
+        bos = self.tokenizer.bos_token_id
+        return bos if bos is not None and self.encode([""])[0][:1] == [bos] else None
+
+    @cached_property
+    def bos_losses(self) -> Losses | None:
+        """Losses of a fixed text with and without BOS; None for a tokenizer without BOS."""
+        rows = fixed_rows(self.tokenizer, self.max_length)
+        return losses_of(*self.row_losses(rows)) if rows else None
+
+    @cached_property
+    def bos_note(self) -> str | None:
+        """What is wrong with the tokenizer's BOS; printed the first time it is asked for."""
+        note = self.bos_losses and self.bos_losses.objection(puts_bos(self.tokenizer))
+        if note:
+            print(note, file=sys.stderr, flush=True)
+        return note
+
+    def prefix(self, task: str) -> int:
+        """Return what a text without context is conditioned on, as in lm-eval: BOS, else EOS.
+
+        With ``bos`` ``never`` EOS. Raises UserError for a tokenizer that has neither; ``task`` is
+        what needs it.
+        """
+        bos = None if self.bos == "never" else self.tokenizer.bos_token_id
+        found = self.tokenizer.eos_token_id if bos is None else bos
+        if found is None:
+            raise UserError(
+                f"{task} conditions texts without context on BOS or EOS, but the tokenizer has "
+                f"neither{' (with bos: never, EOS counts)' if self.bos == 'never' else ''}; use "
+                "another benchmark or another bos"
+            )
+        return found
+
+    def chats(self, prompts: Sequence[str]) -> list[str]:
+        """Return each prompt as a user turn with the head of an answer turn after it.
+
+        Raises UserError if the tokenizer has no chat template, or one that fails or gives two
+        different prompts the same text.
+        """
+        return user_turns(self.tokenizer, prompts)
+
+    def kept(self, label: str, number: int, compute: Callable[[], tuple[Any, Named]]) -> Any:
+        """Return the values of a batch, kept in the journal under ``label`` and its number.
+
+        Where there are none ``compute`` returns them, and the numbers among them by item. All
+        that is computed goes through here: raises UserError, and keeps nothing, where a score is
+        not a finite number.
+        """
+        values = self.journal.get(label, number)
+        if values is None:
+            values, scores = compute()
+            require_finite(label, scores)
+            self.journal.put(label, number, values)
+        return values
+
+    def encode(self, texts: Sequence[str], special: bool = True) -> list[list[int]]:
+        """Return token ids, with the tokenizer's own special tokens unless ``special`` is False.
+
+        ``bos`` of this model then decides about the first token. Raises UserError as
+        ``bos.tokens_of``.
+        """
+        return tokens_of(self.tokenizer, texts, self.bos, special)
+
+    # Tokens
+
+    def rows_at_once(self, length: int, batch_size: int) -> int:
+        """Return how many rows of ``length`` tokens go through the model together."""
+        return max(1, min(batch_size, BATCH_TOKENS[self.device_type] // max(length, 1)))
+
     def hidden(
-        self,
-        tokens: torch.Tensor,
-        past: Any = None,
-        seen: torch.Tensor | None = None,
-        places: torch.Tensor | None = None,
+        self, tokens: torch.Tensor, past: Any = None, view: View | None = None
     ) -> torch.Tensor:
         """Return the last hidden states, (batch, length, hidden), of ``tokens`` (batch, length).
 
         Rows may be filled up at the right: attention is causal, so what stands behind a position
         does not reach it, and positions count from the left. ``past`` are keys and values that
-        stand before them, ``seen`` and ``places`` what each token sees in place of all before it,
-        (batch, length, past and length), and its position; see ``stems``.
+        stand before them, ``view`` is what each token sees in place of all before it.
         """
         options: dict[str, Any] = {}
-        if seen is not None and places is not None:
+        if view is not None:
+            seen, places = view
             mask = torch.zeros(seen.shape, dtype=self.model.dtype)
             mask.masked_fill_(~seen, torch.finfo(mask.dtype).min)
             options["attention_mask"] = mask[:, None].to(self.device)
@@ -160,9 +258,9 @@ class LanguageModel(CausalModel):
                     rows.append(torch.cat([ids[row, :n], tail]))
                     alone.append(self.hidden(rows[-1][None])[0, n:])
                     start += length
-            found = self.hidden(tokens, past, *tree(tails, before, past.get_seq_length()))
+            found = self.hidden(tokens, past, tree(tails, before, past.get_seq_length()))
             trees = [merged([[*one.tolist(), 0] for one in rows[k : k + 2]]) for k in (0, 2)]
-            nodes = self.hidden(right_padded([one.tokens for one in trees]), None, *visible(trees))
+            nodes = self.hidden(right_padded([one.tokens for one in trees]), None, visible(trees))
             ends = [nodes[k, path[before[k] :]] for k in (0, 1) for path in trees[k].paths]
             whole, shared = torch.cat(alone * 2), torch.cat([found[0, :4], found[1], *ends])
             # Of all numbers together: single ones round coarsely in 16 bits (SmolLM2: 0.012).
@@ -219,9 +317,12 @@ class LanguageModel(CausalModel):
         ]
 
     def position_scores(self, rows: Rows, wanted: Sequence[Rows], batch_size: int) -> Batches:
-        """Yield what computes logits and ln of the sum of exp of all logits; see ``CausalModel``.
+        """Yield (row indices, what computes their positions) batch by batch, every row once.
 
-        Common beginnings are computed once, the rest in batches of similar length.
+        ``wanted[i]`` are the tokens whose scores are asked for behind each of the last
+        ``len(wanted[i])`` tokens of row i. A batch's positions stand one row behind the other,
+        and are the same whether other batches are computed or not. Common beginnings are computed
+        once, the rest in batches of similar length.
         """
         counts = [len(tokens) for tokens in wanted]
         for batch, states in last_states(self, rows, counts, batch_size):
@@ -229,28 +330,40 @@ class LanguageModel(CausalModel):
             yield batch, partial(self._positions, states, asked)
 
     @torch.inference_mode()
-    def score_rows(self, rows: Sequence[Asked], batch_size: int) -> list[Scored]:
-        """Return the scores of rows from the logits of their last positions; see ``CausalModel``.
+    def continuations(
+        self, requests: Sequence[tuple[Any, list[int], list[int]]], batch_size: int
+    ) -> list[tuple[float, bool]]:
+        """Return ln p of each of lm-eval's continuations and whether it is the greedy one.
 
-        Where lm-eval computes the logits of all positions. Common beginnings are computed once.
+        Requests are (texts, context tokens, continuation tokens). As in lm-eval, what is too long
+        is cut at the left, and requests that share all tokens but the last are computed once. So
+        are common beginnings. Only the last positions have their logits computed, where lm-eval
+        computes all.
         """
-        counts = [count + 1 for _, _, count in rows]
-        found: dict[int, Scored] = {}
-        for batch, states in last_states(self, [row[0] for row in rows], counts, batch_size):
-            wanted = []
-            for k in batch:
-                tokens, ends, count = rows[k]
-                wanted += [[token] for token in tokens[len(tokens) - count :]] + [ends]
+        members: dict[tuple[int, ...], list[int]] = {}
+        for k, (_, context, continuation) in enumerate(requests):
+            tokens = tuple([*context, *continuation][-(self.max_length + 1) :])
+            members.setdefault(tokens[:-1], []).append(k)
+        rows = list(members)
+        counts = [max(len(requests[k][2]) for k in several) for several in members.values()]
+        found: dict[int, tuple[float, bool]] = {}
+        for batch, states in last_states(self, rows, counts, batch_size):
+            own = {row: rows[row][len(rows[row]) - counts[row] + 1 :] for row in batch}
+            wanted: list[Sequence[int]] = []
+            for row, tokens in own.items():
+                wanted += [(token,) for token in tokens]
+                wanted.append([requests[k][2][-1] for k in members[rows[row]]])
             scored = self._log_probabilities(states(), wanted)
-            for k in batch:
-                *own, (last, best) = [next(scored) for _ in range(counts[k])]
-                tokens = rows[k][0][len(rows[k][0]) - len(own) :]
-                shown = [
-                    (scores[0], token == top)
-                    for (scores, top), token in zip(own, tokens, strict=True)
-                ]
-                found[k] = (shown, last, best)
-        return [found[k] for k in range(len(rows))]
+            for row, tokens in own.items():
+                before = [(next(scored), token) for token in tokens]
+                ends, likeliest = next(scored)
+                for k, end in zip(members[rows[row]], ends, strict=True):
+                    continuation = requests[k][2]
+                    part = before[len(before) - (len(continuation) - 1) :]
+                    greedy = all(top == token for (_, top), token in part)
+                    total = sum(scores[0] for (scores, _), _ in part) + end
+                    found[k] = (total, greedy and likeliest == continuation[-1])
+        return [found[k] for k in range(len(requests))]
 
     def _log_probabilities(
         self, hidden: torch.Tensor, wanted: Rows
@@ -274,17 +387,21 @@ class LanguageModel(CausalModel):
             yield [next(values) for _ in tokens], best
 
     def row_losses(self, rows: Rows) -> list[list[float]]:
-        """Return the losses of one batch, filled up at the right; see ``CausalModel``."""
+        """Return -ln p of every token but the first of each row of one batch, in nats."""
         computed = self.token_nll(right_padded(rows)).double().cpu()
         return [values[: len(row) - 1].tolist() for row, values in zip(rows, computed)]
 
     @torch.inference_mode()
     def group_losses(self, groups: Sequence[Rows]) -> list[list[list[float]]]:
-        """Return the losses of the rows of groups, of one batch, as trees; see ``CausalModel``."""
+        """Return ``row_losses`` of each group of rows that begin alike, for a batch of groups.
+
+        A group is computed as a tree where the model can.
+        """
         if not self.shares_prefixes or max(map(len, chain(*groups))) > self.window:
-            return super().group_losses(groups)
+            found = iter(self.row_losses(list(chain(*groups))))
+            return [list(islice(found, len(rows))) for rows in groups]
         trees = [merged(rows) for rows in groups]
-        hidden = self.hidden(right_padded([one.tokens for one in trees]), None, *visible(trees))
+        hidden = self.hidden(right_padded([one.tokens for one in trees]), None, visible(trees))
         states = torch.cat([row[: len(one.tokens)] for row, one in zip(hidden, trees)])
         scored = self._log_probabilities(states, [list(t) for one in trees for t in one.then])
         losses = []
@@ -297,12 +414,6 @@ class LanguageModel(CausalModel):
                 ]
             )
         return losses
-
-    def generate(
-        self, prompts: Rows, new_tokens: int, stop: str | None, keep_logits: bool = False
-    ) -> tuple[list[Answer], Sequence[Any]]:
-        """Return greedy answers of one batch, filled up at the left; see ``CausalModel``."""
-        return generate_batch(self, prompts, new_tokens, stop, keep_logits)
 
     def close(self) -> None:
         """Give back the memory of the weights, also where lm-eval still holds the model."""

@@ -9,14 +9,19 @@ import torch
 from ..io.errors import UserError
 from ..io.progress import Progress
 from ..models.token_trees import merged
-from .causal_model import CausalModel, Rows
+from .language_model import LanguageModel
+from .prefix_sharing import Rows
 
 # Tokens of the sentences of one tree; with more, attention costs more than is shared.
 TREE = 512
 
 
 def nll_rows(
-    lm: CausalModel, rows: Rows, batch_size: int, label: str, names: Sequence[object] | None = None
+    lm: LanguageModel,
+    rows: Rows,
+    batch_size: int,
+    label: str,
+    names: Sequence[object] | None = None,
 ) -> list[torch.Tensor]:
     """Return -ln p of every token but the first of each row, in nats, float64 on the CPU.
 
@@ -34,7 +39,7 @@ def nll_rows(
 
 
 def _in_batches(
-    lm: CausalModel,
+    lm: LanguageModel,
     sizes: Sequence[int],
     batch_size: int,
     label: str,
@@ -47,7 +52,7 @@ def _in_batches(
     order = sorted(range(len(sizes)), key=lambda k: (-sizes[k], k))
     start = number = 0
     while start < len(order):
-        count = lm.batches_at_once * lm.rows_at_once(sizes[order[start]], batch_size)
+        count = lm.rows_at_once(sizes[order[start]], batch_size)
         batch = order[start : start + count]
 
         def kept(batch: list[int] = batch) -> tuple[list[list[list[float]]], list[Any]]:
@@ -73,7 +78,7 @@ def _parts(rows: Rows) -> Iterator[Rows]:
 
 
 def sentence_losses(
-    lm: CausalModel,
+    lm: LanguageModel,
     task: str,
     groups: Sequence[Sequence[str]],
     batch_size: int,

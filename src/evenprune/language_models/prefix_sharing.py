@@ -16,14 +16,19 @@ import numpy as np
 import torch
 
 from ..models.token_trees import common_prefix
-from .causal_model import BATCH_TOKENS, Rows
 
+# Tokens of one forward pass: a batch holds as many rows as fit, at least one. On a CPU it is as
+# many as leave the results of single operations in its caches and in memory that is used again.
+BATCH_TOKENS = {"cpu": 1024, "cuda": 16384}
 # A shorter stem saves less than handing its keys and values around costs.
 MIN_STEM = 8
 # Calling the model takes about as long as this part of a full batch.
 CALLS = 16
 # Tokens of the tails in one row; with more, what they do not see of each other costs too much.
 TAILS = 256
+Rows = Sequence[Sequence[int]]  # of tokens
+# What each token sees, bool (rows, length, keys), and its position (rows, length).
+View = tuple[torch.Tensor, torch.Tensor]
 
 
 def choose_stems(rows: Rows, keep: Sequence[int]) -> list[int]:
@@ -135,7 +140,7 @@ def _handfuls(
         yield [list(stem) for stem in part], packed
 
 
-def tree(lengths: Sequence[Sequence[int]], before: Sequence[int], width: int) -> Any:
+def tree(lengths: Sequence[Sequence[int]], before: Sequence[int], width: int) -> View:
     """Return which keys each token sees, bool (rows, l, width + l), and its position (rows, l).
 
     Row i has tails of ``lengths[i]`` tokens, on a stem whose ``before[i]`` tokens stand in
@@ -199,7 +204,7 @@ def last_states(
                 chosen = torch.tensor([number for number, _ in batch], device=cache_device(cache()))
                 before = [stems[members[0]] for _, members in batch]
                 past = select_rows(cache(), chosen)
-                found = lm.hidden(tokens, past, *tree(lengths, before, past.get_seq_length()))
+                found = lm.hidden(tokens, past, tree(lengths, before, past.get_seq_length()))
             else:
                 found = lm.hidden(tokens)
             pieces = []

@@ -76,7 +76,7 @@ class Method(ABC):
         matrices' dtypes; zeros are +0.0. In a regime without zeros they are the matrices.
         """
         metric = None if total is None else InputMetric(total, options.damping, names[0])
-        group = Group(matrices, names, metric)
+        group = Group(matrices, metric)
         if regime.zeros:
             solved = self.solve(group, regime, options)
         else:

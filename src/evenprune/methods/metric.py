@@ -93,13 +93,9 @@ Solved = list[tuple[Tensor, Report]]  # pruned matrices
 
 @dataclass(frozen=True)
 class Group:
-    """Matrices W (n_i, d) that share their input, and its metric; None: no text was needed.
-
-    names: the matrices' full module names.
-    """
+    """Matrices W (n_i, d) that share their input, and its metric; None: no text was needed."""
 
     weights: Sequence[Tensor]
-    names: Sequence[str]
     metric: InputMetric | None
 
     def report(self, loss: float) -> Report:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..io.gpu import numbers
+from ..io.gpu import first_visible
 
 JOULES_PER_KWH = 3.6e6
 COMPONENTS = ("cpu", "gpu", "ram")
@@ -91,11 +91,10 @@ class EnergyMeter:
 
         # The constructor logs before it reads its own log_level.
         set_logger_level("error")
-        used = numbers([f"cuda:{index}" for index in range(gpus)]).split(",")
         self.tracker: Any = OfflineEmissionsTracker(
             country_iso_code="FRA",  # asked for, but the intensity below is what counts
             force_carbon_intensity_g_co2e_kwh=intensity * 1000,
-            gpu_ids=used if device == "cuda" else [],
+            gpu_ids=first_visible(gpus) if device == "cuda" else [],
             tracking_mode="machine",
             measure_power_secs=1,
             pue=1.0,

@@ -2,7 +2,7 @@
 
 vLLM is installed in an environment of its own, ``.venv-vllm``, which ``make vllm-env`` builds
 from a lock. The package runs there from the checkout; nothing but the standard library is
-imported here, because Snakemake asks while it builds its graph and vLLM's worker has no more.
+imported here, because Snakemake asks while it builds its graph.
 """
 
 import importlib.util
@@ -71,18 +71,14 @@ def built_environment(folders: Sequence[Path]) -> Path | None:
 
 
 def serving_python(
-    asked: str | None,
-    backend: str,
-    folders: Sequence[Path],
-    conda: bool = False,
-    key: str = "serving.backend",
+    asked: str | None, backend: str, folders: Sequence[Path], conda: bool = False
 ) -> str:
-    """Return the Python that runs benchmark-serving, or a benchmark whose backend is vllm.
+    """Return the Python that runs benchmark-serving.
 
     ``asked`` (``serving.python``) comes first, then conda's environment where Snakemake makes
     one, then ``.venv-vllm`` in one of ``folders`` unless ``backend`` is transformers, then the
     run's own. Raises UserError when ``asked`` cannot be run, and when ``backend`` is vllm and
-    none of these has vLLM; ``key`` is what says so in the configuration.
+    none of these has vLLM.
     """
     if asked is not None:
         if not os.access(asked, os.X_OK) or Path(asked).is_dir():
@@ -98,7 +94,7 @@ def serving_python(
         return str(built)
     if backend == "vllm" and not has_vllm():
         raise UserError(
-            f"{key} is vllm, but there is no vLLM here; run `make vllm-env`, name an interpreter "
-            f"that has vLLM with serving.python, or set {key}: transformers"
+            "serving.backend is vllm, but there is no vLLM here; run `make vllm-env`, name an "
+            "interpreter that has vLLM with serving.python, or set serving.backend: transformers"
         )
     return OWN

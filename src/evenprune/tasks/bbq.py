@@ -14,15 +14,18 @@ import re
 from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..data.prompts import by_text
 from ..data.readers.bbq import BBQ_ORDER, UNTOLD, BBQItem, bbq_files, read_bbq
 from ..io.errors import UserError
-from ..language_models.causal_model import CausalModel
 from ..stats.metrics import Metric, bbq_metrics, macro
 from .lettered_options import Chosen, LetteredTask, score_prompts, shown_item
 from .protocol import Facts, Protocol
 from .sampling import stratified_sample
+
+if TYPE_CHECKING:
+    from ..language_models.language_model import LanguageModel
 
 ACCURACIES = ("acc_all", "acc_amb", "acc_dis")
 HELM_TEST_ITEMS = 1000
@@ -150,7 +153,7 @@ class BBQ(LetteredTask):
         }
         return list(zip(chosen, heads)), told
 
-    def with_texts(self, lm: CausalModel, chosen: Chosen, spec: Protocol) -> Chosen:
+    def with_texts(self, lm: "LanguageModel", chosen: Chosen, spec: Protocol) -> Chosen:
         """Return items whose records also have ``text_logprobs`` and ``text_priors``.
 
         The latter are ln p of the same tokens behind ``Answer:`` alone.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data.readers.crows_pairs import CrowsPair, read_crows_pairs
-from ..language_models.causal_model import CausalModel
+from ..language_models.language_model import LanguageModel
 from ..language_models.losses import sentence_losses
 from ..models.token_trees import common_prefix
 from ..stats.metrics import Metric, Record, mean
@@ -66,7 +66,7 @@ class CrowsPairs(ItemTask):
         """Return the pairs of the split."""
         return read_crows_pairs(data, self.split(spec))
 
-    def records(self, lm: CausalModel, items: Any, spec: Protocol) -> Records:
+    def records(self, lm: LanguageModel, items: Any, spec: Protocol) -> Records:
         """Return a record of each pair; ``correct`` means "stereotype preferred" here.
 
         Both scores come from one pass over each sentence. Whole sentences are lm-eval's

@@ -2,7 +2,7 @@
 
 The tasks are lm-eval's own: each starts from the configuration file that lm-eval ships and
 only gets its documents from our readers instead of the hub. So prompts, requests and metrics
-are the harness's; what a continuation scores is computed by ``CausalModel.continuations``, which
+are the harness's; what a continuation scores is computed by ``LanguageModel.continuations``, which
 needs the logits of the continuation alone (a test compares it with lm-eval's own computation).
 Nothing is downloaded and no data set cache is written.
 """
@@ -12,18 +12,20 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache, partial
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..data.readers.choice import ChoiceItem
 from ..io.errors import UserError
 from ..io.progress import Progress
-from ..language_models.causal_model import CausalModel
 from ..language_models.templates import require_whole, template_errors
 from ..models.bos import tokens_of
 from ..stats.finite import CURE
 from ..stats.metrics import Metric, Record, mean
 from .protocol import DIGITS, Protocol, Records
 from .task import ItemTask
+
+if TYPE_CHECKING:
+    from ..language_models.language_model import LanguageModel
 
 Documents = list[dict[str, Any]]
 # Where the journal keeps finished parts of lm-eval's requests, and how long a part is.
@@ -89,7 +91,7 @@ def _model_class() -> type:
 
     class QuietModel(HFLM):
         progress: Progress | None = None
-        language_model: CausalModel
+        language_model: "LanguageModel"
         # Rolling windows begin with the prefix token: their text must not bring another BOS.
         rolling = False
         parts = 0  # of requests that are finished or kept
@@ -166,7 +168,7 @@ def _model_class() -> type:
 class Harness:
     """lm-eval's model class around a model that is loaded already, and the three tasks."""
 
-    def __init__(self, lm: CausalModel, spec: Protocol) -> None:
+    def __init__(self, lm: "LanguageModel", spec: Protocol) -> None:
         logging.getLogger("lm_eval").setLevel(logging.ERROR)
         # lm-eval tokenises whole documents before it cuts them; the warning means nothing.
         logging.getLogger("transformers.tokenization_utils_base").setLevel(logging.ERROR)
@@ -327,7 +329,7 @@ class ChoiceTask(ItemTask):
         """Return lm-eval's samples of the items."""
         return harness.choices(self.name, items)
 
-    def records(self, lm: CausalModel, items: Any, spec: Protocol) -> Records:
+    def records(self, lm: "LanguageModel", items: Any, spec: Protocol) -> Records:
         """Return a record of each item."""
         samples = self.ask(Harness(lm, spec), items)
         return [choice_record(item, sample) for item, sample in zip(items, samples, strict=True)]

@@ -11,15 +11,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, permutations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..data.prompts import LETTERS, STYLES, Prompt, by_text
 from ..io.errors import UserError
 from ..io.progress import Progress
-from ..language_models.causal_model import CausalModel, Position, Rows
 from ..stats.metrics import Metric, Record, mean
 from .protocol import DIGITS, Protocol, Records
 from .task import ItemTask, Metrics
+
+if TYPE_CHECKING:
+    from ..language_models.language_model import LanguageModel, Position
+    from ..language_models.prefix_sharing import Rows
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,9 @@ class ScoringPlan:
 class OptionScores:
     """One prompt's scores.
 
-    ``logits`` in float32: the option tokens' logits (their log-probabilities where the backend
-    is vLLM), or summed log-probabilities; ``logprobs`` in the full vocabulary; ``mass`` the
-    options' total probability (None for ``summed``); ``n_tokens`` of the context as seen by the
-    model, ``truncated`` if it was cut at the left.
+    ``logits`` in float32: the option tokens' logits, or summed log-probabilities; ``logprobs`` in
+    the full vocabulary; ``mass`` the options' total probability (None for ``summed``); ``n_tokens``
+    of the context as seen by the model, ``truncated`` if it was cut at the left.
     """
 
     logits: list[float]
@@ -55,7 +57,7 @@ class OptionScores:
     path: str
 
 
-def make_plan(prompt: Sequence[int], encodings: Rows) -> ScoringPlan:
+def make_plan(prompt: Sequence[int], encodings: "Rows") -> ScoringPlan:
     """Return the plan for a prompt's tokens and those of the prompt with each option after it.
 
     Raises UserError if two options have the same tokens or nothing stands before them.
@@ -83,7 +85,7 @@ def make_plan(prompt: Sequence[int], encodings: Rows) -> ScoringPlan:
 
 
 def make_plans(
-    lm: CausalModel, prompts: Sequence[Prompt], chat_template: bool = False
+    lm: "LanguageModel", prompts: Sequence[Prompt], chat_template: bool = False
 ) -> list[ScoringPlan]:
     """Return the plan of each prompt.
 
@@ -127,7 +129,7 @@ def _rows(plan: ScoringPlan, max_length: int) -> list[Row]:
     ]
 
 
-def _scores(plan: ScoringPlan, rows: Sequence[tuple[Row, list[Position]]]) -> OptionScores:
+def _scores(plan: ScoringPlan, rows: "Sequence[tuple[Row, list[Position]]]") -> OptionScores:
     """Return a plan's scores from the (wanted logits, total) of all its rows' positions."""
     if plan.path == "summed":
         logits = [sum(row[0] - total for row, total in positions) for _, positions in rows]
@@ -143,7 +145,7 @@ def _scores(plan: ScoringPlan, rows: Sequence[tuple[Row, list[Position]]]) -> Op
 
 
 def score_prompts(
-    lm: CausalModel,
+    lm: "LanguageModel",
     prompts: Sequence[Prompt],
     batch_size: int = 32,
     chat_template: bool = False,
@@ -255,7 +257,7 @@ class LetteredTask(ItemTask):
     records.
     """
 
-    def with_texts(self, lm: CausalModel, chosen: Chosen, spec: Protocol) -> Chosen:
+    def with_texts(self, lm: "LanguageModel", chosen: Chosen, spec: Protocol) -> Chosen:
         """Return items whose records also have the ``text_logprobs`` of the answers.
 
         These are ln p of each answer's text behind ``prompts.by_text``, without tokens that all
@@ -274,7 +276,7 @@ class LetteredTask(ItemTask):
         """Return the metrics that follow from those of the categories."""
         return {}
 
-    def records(self, lm: CausalModel, items: Chosen, spec: Protocol) -> Records:
+    def records(self, lm: "LanguageModel", items: Chosen, spec: Protocol) -> Records:
         """Return a record of each item in each order."""
         if spec.by_text:
             items = self.with_texts(lm, items, spec)

@@ -10,19 +10,21 @@ import math
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..config.tasks import LM_EVAL
 from ..data.lm_eval_tasks import load_tasks
 from ..io.checksums import source_files
 from ..io.errors import UserError, nearest
 from ..io.files import digest
-from ..language_models.causal_model import CausalModel
 from ..stats.metrics import Metric, mean, metric
 from .harness import Harness
 from .protocol import Outcome, Protocol
 from .sampling import stratified_sample
 from .task import NOWHERE, Task
+
+if TYPE_CHECKING:
+    from ..language_models.language_model import LanguageModel
 
 GENERATES = "generate_until"
 TOLERANCE = 1e-9  # within which an aggregate is the mean of its items
@@ -104,7 +106,7 @@ class LmEval(Task):
         return [data / name for name in source_files("data", data)]
 
     @staticmethod
-    def _check(lm: CausalModel, spec: Protocol, tasks: Sequence[Any]) -> None:
+    def _check(lm: "LanguageModel", spec: Protocol, tasks: Sequence[Any]) -> None:
         """Raise UserError for a headline that no task has, and where text cannot be generated."""
         metrics = [one for task in tasks for one in task.config.metric_list or ()]
         listed = {str(one["metric"]) for one in metrics if "metric" in one}
@@ -121,13 +123,8 @@ class LmEval(Task):
                 f"lm-eval's task {spec.name} generates text up to the end token, but the tokenizer "
                 "has none; name another task"
             )
-        if spec.backend == "vllm":
-            raise UserError(
-                f"lm-eval's task {spec.name} generates text, which only the backend transformers "
-                "does here; set backend: transformers"
-            )
 
-    def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
+    def evaluate(self, lm: "LanguageModel", data: Path, spec: Protocol) -> Outcome:
         """Run the task through lm-eval."""
         loaded = load_tasks(str(spec.name), None if data == NOWHERE else data)
         tasks = loaded["tasks"]

@@ -32,8 +32,9 @@ from ..config.tasks import DOCUMENTS, WIKITEXT_SPLITS
 from ..data.readers.rows import find_file
 from ..data.readers.texts import documents_file, read_tinystories, read_wikitext
 from ..io.errors import UserError
-from ..language_models.causal_model import CausalModel, Rows
+from ..language_models.language_model import LanguageModel
 from ..language_models.losses import nll_rows
+from ..language_models.prefix_sharing import Rows
 from ..stats.finite import exp_loss
 from ..stats.metrics import Metric, metric, perplexity
 from .harness import Harness, wikitext_pages
@@ -60,7 +61,7 @@ def _windows(tokens: Sequence[int], length: int) -> Rows:
     return [tokens[k : k + length] for k in range(0, len(tokens) - length + 1, length)]
 
 
-def _bos(lm: CausalModel, name: str) -> int:
+def _bos(lm: LanguageModel, name: str) -> int:
     """Return the BOS token that a split puts before each text; UserError where there is none."""
     bos = None if lm.bos == "never" else lm.tokenizer.bos_token_id
     if bos is None:
@@ -75,7 +76,7 @@ def _total(records: Records) -> Metric:
 
 
 def _scored(
-    lm: CausalModel,
+    lm: LanguageModel,
     windows: Rows,
     spec: Protocol,
     part: str,
@@ -100,13 +101,13 @@ def _scored(
     ]
 
 
-def _sampled(lm: CausalModel, windows: Rows, spec: Protocol, part: str, skip: int = 0) -> Records:
+def _sampled(lm: LanguageModel, windows: Rows, spec: Protocol, part: str, skip: int = 0) -> Records:
     """Return the records of a sample of windows."""
     chosen = stratified_sample([part] * len(windows), spec.limit, spec.seed)
     return _scored(lm, [windows[k] for k in chosen], spec, part, chosen, skip)
 
 
-def gptq(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
+def gptq(lm: LanguageModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
     """Return window records and the perplexity of ``gptq2048`` or ``gptq2048+bos``."""
     window = min(GPTQ_WINDOW, lm.max_length)
     tokens = lm.encode(["\n\n".join(rows)])[0]
@@ -121,7 +122,7 @@ def gptq(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Fou
     return records, {f"ppl_{name.replace('2048', '')}": _total(records)}
 
 
-def paper(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
+def paper(lm: LanguageModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
     """Return window records and the mean running perplexity of ``paper``.
 
     The running perplexity after window k is exp of the mean loss over windows 1..k; the
@@ -142,7 +143,7 @@ def paper(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Fo
     return records, {"ppl_paper": value}
 
 
-def evaluate_rows(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
+def evaluate_rows(lm: LanguageModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
     """Return row records and the mean of the rows' perplexities of ``evaluate``."""
     bos = _bos(lm, name)
     texts = [row for row in rows if row]
@@ -155,7 +156,7 @@ def evaluate_rows(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: st
     return records, {"ppl_evaluate": metric(sum(each) / len(each), len(each))}
 
 
-def lmeval(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
+def lmeval(lm: LanguageModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
     """Return document records, and word and byte perplexity of lm-eval's task."""
     pages = wikitext_pages(rows)
     chosen = stratified_sample(["lmeval"] * len(pages), spec.limit, spec.seed)
@@ -178,7 +179,7 @@ def lmeval(lm: CausalModel, rows: Sequence[str], spec: Protocol, name: str) -> F
     return records, metrics
 
 
-def documents(lm: CausalModel, data: Path, spec: Protocol) -> Found:
+def documents(lm: LanguageModel, data: Path, spec: Protocol) -> Found:
     """Return story records, of the first window of each, and their perplexity."""
     stories = sorted(read_tinystories(data), key=lambda story: story.id)
     chosen = stratified_sample([DOCUMENTS] * len(stories), spec.limit, spec.seed)
@@ -191,7 +192,7 @@ def documents(lm: CausalModel, data: Path, spec: Protocol) -> Found:
     return records, {"ppl": _total(records)}
 
 
-PROTOCOLS: dict[str, Callable[[CausalModel, Sequence[str], Protocol, str], Found]] = {
+PROTOCOLS: dict[str, Callable[[LanguageModel, Sequence[str], Protocol, str], Found]] = {
     "gptq2048": gptq,
     "gptq2048+bos": gptq,
     "paper": paper,
@@ -209,7 +210,7 @@ class Perplexity(Task):
         """Return the file that is read."""
         return [documents_file(data) if is_documents(data) else find_file(data, WIKITEXT_FILE)]
 
-    def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
+    def evaluate(self, lm: LanguageModel, data: Path, spec: Protocol) -> Outcome:
         """Score a folder of WikiText-2 or of stories; ``ppl`` is the split's own perplexity.
 
         Raises UserError for a split that the data have not.

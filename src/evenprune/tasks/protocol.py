@@ -23,7 +23,7 @@ class Protocol(Asked):
     """All options of one benchmark that can change its numbers, none of them left open.
 
     ``judge`` is a guard model's folder or record (None: the lexical judge with ``lexicon``).
-    ``bos``: see ``CausalModel.with_bos``.
+    ``bos``: see ``LanguageModel.with_bos``.
     """
 
     model_config = ConfigDict(frozen=True)

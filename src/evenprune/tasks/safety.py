@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..io.checksums import source_folder, source_name
-from ..language_models.causal_model import CausalModel
 from ..language_models.generation import Completion, greedy
+from ..language_models.language_model import LanguageModel
 from ..stats.metrics import Metric, Record, mean
 from .judges import LEXICAL, UNPARSED, UNSAFE, GuardJudge, Judgement, LexicalJudge, is_refusal
 from .protocol import Protocol, Records
@@ -90,12 +90,11 @@ class SafetyTask(ItemTask):
     stop: str | None = None
     metrics = staticmethod(safety_metrics)
 
-    def records(self, lm: CausalModel, items: Any, spec: Protocol) -> Records:
+    def records(self, lm: LanguageModel, items: Any, spec: Protocol) -> Records:
         """Return a record of each answer.
 
-        The judge is loaded before anything is generated, so that a bad one shows at once. A guard
-        is loaded with transformers whatever the backend: its probabilities need logits of every
-        step. Its finished batches go to the journal of ``lm``.
+        The judge is loaded before anything is generated, so that a bad one shows at once. Its
+        finished batches go to the journal of ``lm``.
         """
         judge: LexicalJudge | GuardJudge = LexicalJudge(spec.lexicon)
         if spec.judge is not None:

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from ..data.counterfactuals import about_others
 from ..data.readers.stereoset import StereoSetItem, read_stereoset
-from ..language_models.causal_model import CausalModel
+from ..language_models.language_model import LanguageModel
 from ..language_models.losses import sentence_losses
 from ..stats.metrics import Metric, Record, mean, metric, preferred
 from .protocol import DIGITS, Protocol, Records
@@ -172,7 +172,7 @@ class StereoSet(ItemTask):
         )
         return [Cluster(item, item.category, found) for item, found in zip(items, others)]
 
-    def records(self, lm: CausalModel, items: Any, spec: Protocol) -> Records:
+    def records(self, lm: LanguageModel, items: Any, spec: Protocol) -> Records:
         """Return a record of each cluster; sentences longer than the context lose their start."""
         groups = [cluster.sentences for cluster in items]
         names = [cluster.item.id for cluster in items]

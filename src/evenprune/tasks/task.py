@@ -4,14 +4,16 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..config.tasks import FACTS
 from ..data.readers.rows import find_file
-from ..language_models.causal_model import CausalModel
 from ..stats.metrics import Metric, Record, by_category
 from .protocol import Facts, Outcome, Protocol, Records
 from .sampling import stratified_sample
+
+if TYPE_CHECKING:
+    from ..language_models.language_model import LanguageModel
 
 Metrics = dict[str, Metric]
 NOWHERE = Path(os.devnull)  # the data of a task that is given none
@@ -41,7 +43,7 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
+    def evaluate(self, lm: "LanguageModel", data: Path, spec: Protocol) -> Outcome:
         """Score the items; return a record of each, with metrics that follow from the records.
 
         ``spec.limit`` takes a stratified sample, see ``sampling.py``. Raises UserError for data
@@ -75,7 +77,7 @@ class ItemTask(Task):
         return chosen, {"items_in_data": len(items)}
 
     @abstractmethod
-    def records(self, lm: CausalModel, items: Any, spec: Protocol) -> Records:
+    def records(self, lm: "LanguageModel", items: Any, spec: Protocol) -> Records:
         """Return the items' records."""
 
     @abstractmethod
@@ -87,7 +89,7 @@ class ItemTask(Task):
         categories = by_category(records, self.metrics) if self.categories else {}
         return self.metrics(records), categories
 
-    def evaluate(self, lm: CausalModel, data: Path, spec: Protocol) -> Outcome:
+    def evaluate(self, lm: "LanguageModel", data: Path, spec: Protocol) -> Outcome:
         """Draw, score and count the items."""
         items, told = self.select(data, spec)
         records = self.records(lm, items, spec)

@@ -9,12 +9,11 @@ probability of each of the two names as the answer. They fill a mask; we ask the
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..data.readers.rows import find_file
 from ..data.readers.unqover import UnqoverItem, read_unqover
 from ..io.errors import UserError
-from ..language_models.causal_model import CausalModel
 from ..stats.metrics import (
     Metric,
     Record,
@@ -29,6 +28,9 @@ from . import unqover_generator
 from .lettered_options import Chosen, LetteredTask
 from .protocol import DIGITS, Facts, Protocol
 from .sampling import stratified_sample
+
+if TYPE_CHECKING:
+    from ..language_models.language_model import LanguageModel
 
 WORD_LISTS = "word_lists"
 BLOCK = 4 * len(unqover_generator.CATEGORIES)  # questions of one block of each category
@@ -101,7 +103,7 @@ class UnQover(LetteredTask):
         chosen, total = select_items(data, self.split(spec), spec)
         return chosen, {"items_in_data": total}
 
-    def with_texts(self, lm: CausalModel, chosen: Chosen, spec: Protocol) -> Chosen:
+    def with_texts(self, lm: "LanguageModel", chosen: Chosen, spec: Protocol) -> Chosen:
         """Return items whose records also have ``text_logprobs`` and ``names_bias``.
 
         The latter is the block's ``combination`` of the two names' shares, told once: with the
