@@ -55,7 +55,7 @@ def convert(path, out, dtype="bfloat16"):
 
 
 def stored(path):
-    return stored_as(path, read_header(path))
+    return stored_as(path, read_header(path))[0]
 
 
 def hf_name(name):

@@ -17,9 +17,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma3TextConfig
 
 from evenprune.blocks.base_model import BaseModel
-from evenprune.blocks.dense_loss import bos_losses
 from evenprune.blocks.packing import Text
-from evenprune.blocks.probe import probe_blocks
+from evenprune.blocks.probe import bos_losses, probe_blocks
 from evenprune.cli import main
 from evenprune.config.facts import regime_facts
 from evenprune.data.calibration import tokenize_pairs
@@ -72,7 +71,7 @@ def test_losses_with_and_without_bos_are_those_of_the_whole_model(kind, tmp_path
     rows = fixed_rows(lm.tokenizer, 64)
     base.load_outside(torch.arange(8))
     base.load_block(0)
-    form = probe_blocks(base.model, base.blocks, torch.arange(8), "cpu").together.form
+    form = probe_blocks(base, torch.arange(8)).together.form
     base.unload_block(0)
     base.unload_outside()
     found = bos_losses(base, form, rows)

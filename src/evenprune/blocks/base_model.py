@@ -24,8 +24,8 @@ from ..models.architecture import (
     unload,
 )
 from ..models.experts import Slot, unpack_experts
-from ..models.loading import all_finite, check_model_folder
-from ..models.tensors import Stack, read_folder, read_rows, read_tensor
+from ..models.loading import all_finite, check_model_folder, read_folder
+from ..models.tensors import Stack, read_rows, read_tensor
 from ..models.weights import Entry, read_header
 
 # Not part of a model folder that is to be carried over: other forms of the weights, and files
@@ -99,15 +99,13 @@ class BaseModel:
         """Return the full module name of a decoder block."""
         return f"{self.blocks_name}.{index}"
 
-    def slot(self, name: str, entries: Mapping[str, Entry] | None = None) -> Slot:
-        """Return where a parameter is stored, in the base model or among other ``entries``."""
-        if name in self.slots:
-            return self.slots[name]
-        return Slot(stored_name(self.model, name, self.stored if entries is None else entries))
+    def slot(self, name: str) -> Slot:
+        """Return where a parameter is stored, in the base model and in what is made of it."""
+        return self.slots.get(name) or Slot(stored_name(self.model, name, self.stored))
 
-    def entry(self, name: str, entries: Mapping[str, Entry] | None = None) -> Entry:
-        """Return the entry of a parameter, in the base model or among other ``entries``."""
-        return self.slot(name, entries).of(self.stored if entries is None else entries)
+    def entry(self, name: str) -> Entry:
+        """Return the entry of a parameter in the base model."""
+        return self.slot(name).of(self.stored)
 
     def stored_name(self, name: str) -> str:
         """Return the name of the stored tensor that a parameter is, or is a part of."""
@@ -193,7 +191,7 @@ class BaseModel:
         weights = {}
         for name, _ in list(block.named_parameters()):
             full = f"{self.block_name(index)}.{name}"
-            entry = self.entry(full, entries)
+            entry = self.slot(full).of(entries)
             tensor = read_tensor(entry)
             if not all_finite(tensor):
                 raise UserError(f"NaN or infinity in {full} of {entry.file}; fetch the model again")
@@ -212,10 +210,10 @@ class BaseModel:
             owner, _, leaf = name.rpartition(".")
             place = module.get_submodule(owner)
             if leaf in place._non_persistent_buffers_set or not (
-                full in self.slots or is_stored(self.model, full, entries)
+                full in self.slots or is_stored(self.model, full, self.stored)
             ):
                 continue
-            entry = self.entry(full, entries)
+            entry = self.slot(full).of(entries)
             _check_shape(full, entry, buffer)
             place._buffers[leaf] = self._convert(read_tensor(entry))
 

@@ -28,30 +28,18 @@ def _objection(what: str) -> Unsupported:
     return Unsupported(f"the model's code {what}, so its blocks cannot be run one at a time")
 
 
+def _refuse(*_: Any, **__: Any) -> Any:
+    raise _objection("uses more of a decoder block's output than the hidden states")
+
+
 class _Withheld:
     """Stands for a value that a block computes beside the hidden states: any use is refused."""
 
-    def __getattr__(self, name: str) -> Any:
-        raise self.objection()
-
-    @staticmethod
-    def objection() -> Unsupported:
-        return _objection("uses more of a decoder block's output than the hidden states")
-
-    @classmethod
-    def __torch_function__(cls, *_: Any, **__: Any) -> Any:
-        raise cls.objection()
-
-
-def _refuse(self: _Withheld, *_: Any) -> Any:
-    raise self.objection()
-
-
-for _name in (
-    "bool", "len", "iter", "getitem", "add", "radd", "sub", "rsub", "mul", "rmul", "truediv",
-    "matmul", "neg", "float", "int", "index",
-):  # fmt: skip
-    setattr(_Withheld, f"__{_name}__", _refuse)  # operators do not go through __getattr__
+    __torch_function__ = classmethod(_refuse)
+    # Operators do not go through __getattr__.
+    __getattr__ = __bool__ = __len__ = __iter__ = __getitem__ = __float__ = __int__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse
+    __matmul__ = __neg__ = __index__ = _refuse
 
 
 @dataclass(frozen=True)
@@ -147,7 +135,7 @@ class Tape:
         if self.sent is not None and hidden is not self.sent and not _same(hidden, self.sent):
             raise _objection(f"changes the hidden states in front of decoder block {index}")
         if any(isinstance(value, _Withheld) for value in _leaves([args, kwargs])):
-            raise _Withheld.objection()
+            _refuse()
         self.calls.append((args, kwargs))
         self.first = hidden if self.first is None else self.first
         if index == self.last:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..io.errors import UserError
 from ..io.files import atomic_path, disk_errors
-from .loading import all_finite, stored_weights
+from .loading import all_finite, read_folder
 from .weights import Entry
 
 CHUNK = 1 << 24  # bytes copied at a time
@@ -57,11 +57,6 @@ class Stack:
         """The dtype of the first part, which is that of all."""
         first = self.parts[0]
         return first.torch_dtype if isinstance(first, Entry) else first.dtype
-
-
-def read_folder(folder: Path) -> dict[str, Entry]:
-    """Return the entries of a model folder's weight files, after checking that all are whole."""
-    return {name: entry for part in stored_weights(folder).values() for name, entry in part.items()}
 
 
 def check_stored(folder: Path) -> None:

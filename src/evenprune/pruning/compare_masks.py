@@ -126,7 +126,8 @@ def compare_models(model: Path, reference: Path) -> Iterator[dict[str, Any]]:
     """
     from ..blocks.base_model import BaseModel
     from ..models.architecture import rows_of
-    from ..models.tensors import read_folder, read_tensor
+    from ..models.loading import read_folder
+    from ..models.tensors import read_tensor
 
     pruned = check_same_base(model, reference)
     for folder in (model, reference):

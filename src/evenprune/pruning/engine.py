@@ -18,11 +18,15 @@ import transformers
 from torch import Tensor
 
 from ..blocks.base_model import BaseModel, assembled
-from ..blocks.dense_loss import bos_losses
 from ..blocks.forward import Batches, advance, input_groups, record_inputs
 from ..blocks.packing import CPU_TOKENS, TOKENS, Batch, Text, pack_pairs, pack_texts
-from ..blocks.probe import Probe, check_rows, probe_blocks
-from ..blocks.shared_prefix import shared_prefix_objection
+from ..blocks.probe import (
+    Probe,
+    bos_losses,
+    check_rows,
+    probe_blocks,
+    shared_prefix_objection,
+)
 from ..config.facts import regime_facts
 from ..io.codedigest import code_digest
 from ..io.errors import UserError
@@ -197,12 +201,12 @@ class PruningRun:
                 )
         base.load_outside(self.text.token_ids())
         base.load_block(0)
-        self.probe = probe_blocks(base.model, base.blocks, self.text.token_ids(), base.device)
+        self.probe = probe_blocks(base, self.text.token_ids())
         tokens = CPU_TOKENS if base.device == "cpu" else TOKENS
         batches = self._pack_pairs(tokens) + pack_texts(self.text.texts, tokens)
         base.unload_block(0)
         form = self.probe.together.form
-        calibration = record_inputs(base.model, base.blocks, batches, base.device, form)
+        calibration = record_inputs(base, batches, form)
         base.unload_outside()
         if self.text.fixed:
             losses = bos_losses(base, form, self.text.fixed)
@@ -266,7 +270,7 @@ class PruningRun:
         if calibration is None:
             return [[name] for name in names]
         if names not in self.groups:
-            self.groups[names] = input_groups(block, calibration.streams()[0], index)
+            self.groups[names] = input_groups(block, calibration[0][0][0], index)
             assert self.probe is not None
             check_rows(block, index, self.probe)
         return self.groups[names]

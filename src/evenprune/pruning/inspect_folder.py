@@ -19,8 +19,9 @@ from ..io.errors import UserError, printable
 from ..io.files import read_json
 from ..io.progress import track
 from ..models.identity import identify
+from ..models.loading import read_folder
 from ..models.quantised import CONFIG
-from ..models.tensors import chunks, read_folder, read_tensor
+from ..models.tensors import chunks, read_tensor
 from ..models.weights import Entry
 
 GROUPS = (2, 4, 8, 16)  # N:M patterns are looked for with these M

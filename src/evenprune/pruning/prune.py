@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..config.facts import METHODS, PRUNING_METHODS, regime_name
 from ..config.flags import add_flags, checked
+from ..io.checksums import check_calibration_file, sealed, source_folder
+from ..io.errors import UserError
+from ..io.files import read_json, write_json
+from ..io.marks import PRUNED
+from ..io.outputs import check_folder
 from ..methods.options import RELEASED_TOKENS, Options
+from ..models.identity import identify
+from ..models.loading import limit_threads, load_tokenizer, pick_device
 from ..models.trust import add_trust_argument
 
 if TYPE_CHECKING:
@@ -120,14 +127,7 @@ def prune(
     0.5
     """
     from ..data.hub_models import located
-    from ..io.checksums import sealed, source_folder
-    from ..io.errors import UserError
-    from ..io.files import write_json
     from ..io.gpu import claim_device
-    from ..io.marks import PRUNED
-    from ..io.outputs import check_folder
-    from ..models.identity import identify
-    from ..models.loading import limit_threads, pick_device
     from .check import check_model, check_report
     from .engine import prune_model
     from .workspace import check_work
@@ -177,11 +177,8 @@ def calibration_text(
     from ..data.calibration import pair_notes, tokenize_pairs, tokenize_texts
     from ..data.defaults import default_calibration
     from ..data.readers.own import read_pairs, read_texts
-    from ..io.checksums import check_calibration_file
-    from ..io.errors import UserError
     from ..models.architecture import max_positions
     from ..models.bos import fixed_rows, puts_bos
-    from ..models.loading import load_tokenizer
 
     tokenizer = load_tokenizer(model)
     pairs_file, texts_file = files
@@ -227,7 +224,6 @@ def base_source(record: Path, folder: Path) -> dict[str, str]:
     """Return where a base model is from: ``hub`` and ``revision`` of one that its record has from
     the hub, and what its ``weights`` were stored as where they came out of another form."""
     from ..data.packages import source_facts
-    from ..io.files import read_json
 
     content = read_json(record) if record.is_file() else {}
     found = {name: str(content[name]) for name in ("hub", "revision") if content.get("hub")}
@@ -236,8 +232,6 @@ def base_source(record: Path, folder: Path) -> dict[str, str]:
 
 def hub_datasets(files: list[Path]) -> tuple[str, ...]:
     """Return the hub repositories that calibration files are from, as their manifests say."""
-    from ..io.files import read_json
-
     manifests = {file.parent / "manifest.json" for file in files}
     found = [read_json(path) for path in manifests if path.is_file()]
     named = [one.get("hub") for one in found if isinstance(one, dict)]
