@@ -68,8 +68,18 @@ def pickled(base, pairs):
     (base / "model.safetensors").rename(base / "pytorch_model.bin")
 
 
+def few_positions(base, pairs):
+    config = json.loads((base / "config.json").read_text()) | {"max_position_embeddings": 2}
+    (base / "config.json").write_text(json.dumps(config))
+
+
 @pytest.mark.parametrize(
-    ("change", "words"), [(unequal, ("unequal", "suffix")), (pickled, ("safetensors",))]
+    ("change", "words"),
+    [
+        (unequal, ("unequal", "suffix")),
+        (pickled, ("safetensors",)),
+        (few_positions, ("more tokens than the 2",)),
+    ],
 )
 def test_bad_input(base, pairs, tmp_path, capsys, change, words):
     change(base, pairs)

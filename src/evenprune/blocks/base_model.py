@@ -25,7 +25,7 @@ from ..models.architecture import (
 )
 from ..models.experts import Slot, unpack_experts
 from ..models.loading import all_finite, check_model_folder, read_folder
-from ..models.tensors import Stack, read_rows, read_tensor
+from ..models.tensors import read_rows, read_tensor
 from ..models.weights import Entry, read_header
 
 # Not part of a model folder that is to be carried over: other forms of the weights, and files
@@ -41,13 +41,13 @@ UNSTRUCTURED = [slug for slug, regime in REGIMES.items() if not regime.structure
 
 def assembled(
     slots: Mapping[str, Slot], weights: Mapping[str, Tensor]
-) -> dict[str, Tensor | Stack]:
+) -> dict[str, Tensor | list[Tensor]]:
     """Return the tensors that a shard stores for the ``weights`` of linears, as stored."""
     parts: dict[str, dict[int | None, Tensor]] = {}
     for one, weight in weights.items():
         parts.setdefault(slots[one].stored, {})[slots[one].number] = weight
     return {
-        name: found[None] if None in found else Stack([found[k] for k in range(len(found))])
+        name: found[None] if None in found else [found[k] for k in range(len(found))]
         for name, found in parts.items()
     }
 
@@ -106,10 +106,6 @@ class BaseModel:
     def entry(self, name: str) -> Entry:
         """Return the entry of a parameter in the base model."""
         return self.slot(name).of(self.stored)
-
-    def stored_name(self, name: str) -> str:
-        """Return the name of the stored tensor that a parameter is, or is a part of."""
-        return self.slot(name).stored
 
     def linears(self) -> dict[str, nn.Module]:
         """Return all linear layers to be pruned by their full names, in order."""
@@ -249,11 +245,6 @@ class BaseModel:
     def _embedding(self, entry: Entry, used: Tensor) -> Tensor:
         """Return the embedding table with its ``used`` rows filled, the others undefined."""
         rows = torch.unique(used)
-        if rows[-1] >= entry.shape[0]:
-            raise UserError(
-                f"the tokenizer in {self.folder} gives token {int(rows[-1])}, but the model has "
-                f"only {entry.shape[0]}; use the tokenizer that belongs to the model"
-            )
         table = torch.empty(entry.shape, dtype=self.compute_dtype, device=self.device)
         table[rows.to(self.device)] = self._convert(read_rows(entry, rows))
         return table

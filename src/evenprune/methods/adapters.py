@@ -576,7 +576,7 @@ def _write(base: BaseModel, adapters: Adapters, scale: float, folder: Path) -> N
         name = base.block_name(index)
         found: dict[str, Tensor] = {}
         for one, linear in find_linears(block).items():
-            stored = base.stored_name(f"{name}.{one}.weight")
+            stored = base.slot(f"{name}.{one}.weight").stored
             if f"{name}.{one}" not in adapters.matrices:
                 continue
             change = rows_of(linear, scale * adapters.change(f"{name}.{one}"))

@@ -9,9 +9,9 @@ import contextlib
 import math
 import re
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest import mock
 
 from ..io.errors import UserError, shown
 from ..io.reading import reading
@@ -61,17 +61,9 @@ def _reader(path: Path) -> "GGUFReader":
     return Plain(path)
 
 
-@contextlib.contextmanager
-def read_once(header: Header) -> Iterator[None]:
+def read_once(header: Header) -> contextlib.AbstractContextManager[Any]:
     """Let transformers take what was read, which it would read again for each of three parts."""
-    import gguf
-
-    before = gguf.GGUFReader
-    gguf.GGUFReader = lambda *_args, **_kwargs: header.reader  # type: ignore[misc, assignment]
-    try:
-        yield
-    finally:
-        gguf.GGUFReader = before  # type: ignore[misc]
+    return mock.patch("gguf.GGUFReader", return_value=header.reader)
 
 
 def read_header(path: Path) -> Header:
@@ -211,6 +203,5 @@ def check_tokens(path: Path, header: Header) -> None:
     split = keys.get(f"{GGML}pre", "default")
     if keys.get(f"{GGML}model") == BYTES and split not in {*GGUF_PRE_TOKENIZER_SPLITS, *LIKE_GPT2}:
         raise UserError(
-            f"{path} splits its words as {shown(split)} ({GGML}pre), which is not known here; "
-            f"{FOLDER}"
+            f"{path} splits its words as {shown(split)} ({GGML}pre), not known here; {FOLDER}"
         )

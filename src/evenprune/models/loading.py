@@ -267,8 +267,7 @@ def _check_floating(folder: Path, model: "PreTrainedModel", stored: dict[str, En
     for name, entry in stored.items():
         if name.removeprefix(prefix) in real and "F" not in entry.dtype:
             raise UserError(
-                f"{name} is stored as {entry.dtype} in {folder}, expected real numbers; fetch the "
-                "model again"
+                f"{name} is stored as {entry.dtype} in {folder}, expected floats; fetch it again"
             )
 
 

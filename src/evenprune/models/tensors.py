@@ -8,9 +8,7 @@ what is asked for and no pages of the file.
 import hashlib
 import json
 import math
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from io import BufferedReader
 from pathlib import Path
 
@@ -40,23 +38,8 @@ DTYPES = {
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
-
-@dataclass(frozen=True)
-class Stack:
-    """A tensor (k, …) in the making: what ``torch.stack`` makes of ``parts``, one at a time."""
-
-    parts: Sequence["Tensor | Entry"]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the whole."""
-        return (len(self.parts), *self.parts[0].shape)
-
-    @property
-    def torch_dtype(self) -> torch.dtype:
-        """The dtype of the first part, which is that of all."""
-        first = self.parts[0]
-        return first.torch_dtype if isinstance(first, Entry) else first.dtype
+# A tensor in memory, one in a file, or a list of what `torch.stack` would join, taken in turn.
+Source = Tensor | Entry | list[Tensor]
 
 
 def check_stored(folder: Path) -> None:
@@ -81,14 +64,9 @@ def read_tensor(entry: Entry) -> Tensor:
 
 def read_rows(entry: Entry, rows: Tensor) -> Tensor:
     """Read only some ``rows`` (r,) of a stored table (v, d); returns (r, d)."""
-    table = torch.empty((len(rows), *entry.shape[1:]), dtype=entry.torch_dtype)
-    view = tensor_bytes(table)
-    width = entry.size // entry.shape[0]
-    with open(entry.file, "rb") as handle:
-        for place, row in enumerate(rows.tolist()):
-            handle.seek(entry.offset + row * width)
-            read_into(handle, view[place * width : (place + 1) * width], entry)
-    return table
+    count = entry.shape[0]
+    table = np.memmap(entry.file, np.uint8, "r", entry.offset, (count, entry.size // count))
+    return torch.from_numpy(table[rows.numpy()]).view(entry.torch_dtype)
 
 
 def read_into(handle: BufferedReader, view: memoryview, entry: Entry) -> None:
@@ -102,14 +80,11 @@ def tensor_bytes(tensor: Tensor) -> memoryview:
     return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
-def chunks(source: Tensor | Entry | Stack) -> Iterator[memoryview]:
-    """Yield the bytes of a tensor in memory, in a file, or of parts."""
-    if isinstance(source, Stack):
-        for part in source.parts:
-            yield from chunks(part)
-        return
-    if isinstance(source, Tensor):
-        yield tensor_bytes(source.contiguous())
+def chunks(source: Source) -> Iterator[memoryview]:
+    """Yield the bytes of a tensor."""
+    if not isinstance(source, Entry):
+        parts = source if isinstance(source, list) else [source]
+        yield from (tensor_bytes(part.contiguous()) for part in parts)
         return
     with open(source.file, "rb") as handle:
         handle.seek(source.offset)
@@ -125,16 +100,20 @@ def count_zeros(piece: memoryview, dtype: torch.dtype, name: str) -> int:
 
     Raises UserError with the tensor's ``name`` when some are not finite.
     """
-    values = torch.frombuffer(piece, dtype=dtype)
-    if dtype.itemsize == 1 and dtype.is_floating_point:
-        values = values.float()
+    values = values_of(piece, dtype)
     if not all_finite(values):
         raise UserError(f"NaN or infinity in the weights of {name}; fetch the model again")
     return int(np.count_nonzero((values == 0).numpy()))  # torch counts ten times as slowly
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor | Entry | Stack]) -> dict[str, dict]:
-    """Write tensors, or stored tensors of other files, as one safetensors file, atomically.
+def values_of(piece: memoryview, dtype: torch.dtype) -> Tensor:
+    """Return a run of bytes as numbers; those of one byte, of which torch does little, as float."""
+    values = torch.frombuffer(piece, dtype=dtype)
+    return values.float() if dtype.itemsize == 1 and dtype.is_floating_point else values
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Source]) -> dict[str, dict]:
+    """Write tensors, also stored ones of other files, as one safetensors file, atomically.
 
     Returns for each name ``{"sha256", "shape", "dtype", "zeros"}`` and under the empty name
     ``{"sha256"}`` of the whole file. Raises UserError when the disk is full.
@@ -144,8 +123,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor | Entry | Stack]) -> 
     offset = 0
     for name in sorted(tensors):
         source = tensors[name]
-        dtype = source.dtype if isinstance(source, Tensor) else source.torch_dtype
-        shape = list(source.shape)
+        one = source[0] if isinstance(source, list) else source
+        dtype = one.torch_dtype if isinstance(one, Entry) else one.dtype
+        shape = [len(source), *one.shape] if isinstance(source, list) else [*one.shape]
         size = math.prod(shape) * dtype.itemsize
         header[name] = {
             "dtype": NAMES[dtype], "shape": shape, "data_offsets": [offset, offset + size]
@@ -168,6 +148,4 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor | Entry | Stack]) -> 
                 whole.update(piece)
                 zeros += count_zeros(piece, DTYPES[facts[name]["dtype"]], name)
             facts[name] |= {"sha256": own.hexdigest(), "zeros": zeros}
-        out.flush()
-        os.fsync(out.fileno())
     return {"": {"sha256": whole.hexdigest()}, **facts}

@@ -28,12 +28,11 @@ from ..io.files import digest, read_json
 from ..io.progress import format_seconds
 from ..methods import FACTS, find, module_of
 from ..methods.options import Options
-from ..models.architecture import find_linears, max_positions, rows_of, unsupported_named
+from ..models.architecture import find_linears, rows_of, unsupported_named
 from ..models.experts import experts_of
 from ..models.identity import MANIFEST
 from ..models.loading import release_memory, tame_heap
-from ..models.tensors import Stack, write_tensors
-from ..models.weights import Entry
+from ..models.tensors import Source, write_tensors
 from .assemble import assemble
 from .provenance import Stopwatch
 from .sums import BlockSums
@@ -186,13 +185,6 @@ class PruningRun:
         if not self.options.calibrated:
             return None
         base = self.base
-        limit = max_positions(base.folder)
-        for name, length in self.text.lengths():
-            if length > limit:
-                raise UserError(
-                    f"calibration item {name} has {length} tokens, but the model in {base.folder} "
-                    f"takes at most {limit}; shorten or remove it"
-                )
         base.load_outside(self.text.token_ids())
         base.load_block(0)
         self.probe = probe_blocks(base, self.text.token_ids())
@@ -271,9 +263,7 @@ class PruningRun:
         """Write one block's shard; return its record without the seconds."""
         base, name = self.base, self.base.block_name(index)
         slots = {one: base.slot(f"{name}.{one}.weight") for one in weights}
-        tensors: dict[str, Tensor | Entry | Stack] = {
-            n: base.stored[n] for n in self.shards[index + 1]
-        }
+        tensors: dict[str, Source] = {n: base.stored[n] for n in self.shards[index + 1]}
         tensors.update(assembled(slots, {one: weight.cpu() for one, weight in weights.items()}))
         base.unload_block(index)
         facts = write_tensors(self.files[index + 1], tensors)

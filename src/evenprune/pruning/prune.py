@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..config.facts import METHODS, PRUNING_METHODS, regime_name
 from ..config.flags import add_flags, checked
 from ..io.checksums import check_calibration_file, sealed, source_folder
-from ..io.errors import UserError
+from ..io.errors import UserError, few
 from ..io.files import read_json, write_json
 from ..io.marks import PRUNED
 from ..io.outputs import check_folder
@@ -147,8 +147,7 @@ def prune(
             check_report(report, inputs, "--check")
             if out.resolve() in report.resolve().parents:
                 raise UserError(
-                    f"--check {report} is in --out {out}, which the model has for itself; choose "
-                    "another place"
+                    f"--check {report} is in --out {out}, the model's own; choose another place"
                 )
         identify(base)
         text = calibration_text(base, chosen, files, calibration)
@@ -194,19 +193,22 @@ def calibration_text(
         pairs_file, texts_file = default_calibration(model, *named)
     elif calibration:
         raise UserError("expected --calibration or --pairs, got both; leave one of them out")
-    cut = RELEASED_TOKENS if options.cuts_pairs else None
+    most = RELEASED_TOKENS if options.cuts_pairs else None
     read = read_pairs(pairs_file)
-    pairs = tokenize_pairs(read, tokenizer, options.alignment, cut, options.bos)
+    pairs = tokenize_pairs(read, tokenizer, options.alignment, most, options.bos)
     for note in pair_notes(read, pairs, "--alignment"):
         print(note, file=sys.stderr)
     print(f"calibration: {len(pairs.pairs)} pairs, {pairs.dropped} dropped", file=sys.stderr)
     texts, limit = [], max_positions(model)
+    if long := [one.id for one in pairs.pairs if max(len(one.ids0), len(one.ids1)) > limit]:
+        raise UserError(
+            f"pairs of more tokens than the {limit} that {model} takes: {few(long)}; shorten them"
+        )
     if texts_file:
         rows = read_texts(texts_file)
         ids = tokenize_texts([row["text"] for row in rows], tokenizer, bos=options.bos)
-        long = sum(len(tokens) > limit for tokens in ids)
-        if long:
-            print(f"{long} texts cut to the model's {limit} positions", file=sys.stderr)
+        if cut := sum(len(tokens) > limit for tokens in ids):
+            print(f"{cut} texts cut to the model's {limit} positions", file=sys.stderr)
         texts = [(row["id"], tokens[:limit]) for row, tokens in zip(rows, ids, strict=True)]
     return Text(
         pairs,
