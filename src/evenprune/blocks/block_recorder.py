@@ -46,22 +46,16 @@ class _Withheld:
 class Form:
     """In what form a decoder block returns its hidden states.
 
-    kind: the type of the output. keys: its names, for an output with named values. others:
-    the values behind the hidden states, which come first.
+    kind: the type of the output, a tensor, tuple or list. others: the values behind the hidden
+    states, which come first.
     """
 
     kind: type[Any] = Tensor
-    keys: tuple[str, ...] = ()
     others: tuple = ()
 
     def fill(self, hidden: Tensor) -> Any:
         """Return hidden states in this form."""
-        if issubclass(self.kind, Tensor):
-            return hidden
-        values = (hidden, *self.others)
-        if self.keys:
-            return self.kind(**dict(zip(self.keys, values, strict=True)))
-        return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)
+        return hidden if issubclass(self.kind, Tensor) else self.kind((hidden, *self.others))
 
     def hidden(self, output: Any) -> Tensor:
         """Return the hidden states of an output; UserError for one of another form."""
@@ -72,7 +66,7 @@ class Form:
                 f"a decoder block returns {_described(output)}, another one of the same model "
                 f"{self.kind.__name__} with {1 + len(self.others)} values"
             )
-        return output[self.keys[0]] if self.keys else output[0]
+        return output[0]
 
 
 def _described(output: Any) -> str:
@@ -87,14 +81,13 @@ def form_of(output: Any, hidden: Tensor) -> Form:
     """
     if isinstance(output, Tensor):
         form, first = Form(), output
-    elif isinstance(output, tuple | list | dict) and len(output):
-        keys = tuple(output) if isinstance(output, dict) else ()
-        first, *others = output.values() if isinstance(output, dict) else output
+    elif type(output) in (tuple, list) and output:
+        first, *others = output
         kept = tuple(
             value if value is None or isinstance(value, bool | int | float | str) else _Withheld()
             for value in others
         )
-        form = Form(type(output), keys, kept)
+        form = Form(type(output), kept)
     else:
         first = None
     if not isinstance(first, Tensor) or first.shape != hidden.shape:

@@ -200,12 +200,12 @@ def unpack_experts(model: PreTrainedModel, stored: Mapping[str, Entry]) -> dict[
 
 @dataclass(frozen=True)
 class _Form:
-    """How one linear of all experts is stored: a tensor for each, or one for all.
+    """How one linear of all experts is stored: its matrices, a tensor each or one for all.
 
     shape: of the matrix of one expert as it is stored. bias: the stored tensor of all biases.
     """
 
-    names: list[str] | str
+    matrices: list[Slot]
     shape: tuple[int, ...]
     bias: str | None = None
 
@@ -218,11 +218,7 @@ class _Form:
             module = Transposed(first, second, biased)
         else:
             module = nn.Linear(second, first, bias=biased, device="meta")
-        slots = {
-            "weight": Slot(self.names, number)
-            if isinstance(self.names, str)
-            else Slot(self.names[number])
-        }
+        slots = {"weight": self.matrices[number]}
         if self.bias is not None:
             slots["bias"] = Slot(self.bias, number)
         return module, slots
@@ -276,7 +272,8 @@ def _forms(
         forms: list[_Form] = []
         if whole := slots.get(f"{name}.{one}"):
             if stored[whole.stored].shape == shape:
-                forms = [_Form(whole.stored, shape[1:], bias)]
+                rows = [Slot(whole.stored, number) for number in range(shape[0])]
+                forms = [_Form(rows, shape[1:], bias)]
         elif f"{name}.{one}" in merged and not bias:
             forms = _separate(library, shape, *merged[f"{name}.{one}"], stored)
         if not forms or library.has_bias != (bias is not None):
@@ -309,7 +306,7 @@ def _separate(
         names = parts.get(pattern, [])
         shapes = {stored[one].shape for one in names}
         if len(names) == shape[0] and len(shapes) == 1:
-            forms.append(_Form(names, shapes.pop()))
+            forms.append(_Form([*map(Slot, names)], shapes.pop()))
     whole = (sum(form.shape[0] for form in forms), *shape[2:])
     fits = len(forms) == len(parts) and all(form.shape[1:] == shape[2:] for form in forms)
     return forms if fits and whole == shape[1:] else []

@@ -53,19 +53,6 @@ def stored_as(path: Path, header: Header) -> tuple[str, Stored]:
     )
 
 
-def _check(path: Path, header: Header) -> None:
-    """Raise UserError for a whole file from which transformers makes no model, or another one."""
-    keys = header.keys
-    if (parts := keys.get("split.count", 1)) != 1:
-        raise UserError(
-            f"{path} is one of {parts} parts of a model, expected a whole one; join them with "
-            "llama.cpp (llama-gguf-split --merge) and give the file that it makes"
-        )
-    if not keys.get("tokenizer.ggml.tokens"):
-        raise UserError(f"expected a tokenizer in {path}, found no tokens; {FOLDER}")
-    check_tokens(path, header)
-
-
 def convert_gguf(path: Path, new: Path, dtype: str = "bfloat16") -> dict[str, Any]:
     """Convert a GGUF file to a Hugging Face model folder in the empty folder ``new``.
 
@@ -81,7 +68,7 @@ def convert_gguf(path: Path, new: Path, dtype: str = "bfloat16") -> dict[str, An
 
     header = read_header(path)
     weights, stored = stored_as(path, header)
-    _check(path, header)
+    check_tokens(path, header)
     asked = asked_of(path, header.keys)
     source: dict[str, Any] = {"weights": weights, "file": path.name, "sha256": sha256_file(path)}
     source["stored"] = stored.as_dict()

@@ -187,10 +187,17 @@ def _same(key: str, value: Any, used: Any, context: Any) -> bool:
 
 
 def check_tokens(path: Path, header: Header) -> None:
-    """Raise UserError for lists of tokens that do not belong together, and for unknown splits."""
+    """Raise UserError for a part of a model, and for tokens that are none or not known as such."""
     from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
-    keys, count = header.keys, header.keys[f"{GGML}tokens"]
+    keys, count = header.keys, header.keys.get(f"{GGML}tokens")
+    if (parts := keys.get("split.count", 1)) != 1:
+        raise UserError(
+            f"{path} is one of {parts} parts of a model, expected a whole one; join them with "
+            "llama.cpp (llama-gguf-split --merge) and give the file that it makes"
+        )
+    if not count:
+        raise UserError(f"expected a tokenizer in {path}, found no tokens; {FOLDER}")
     for name in ("scores", "token_type"):
         given = keys.get(f"{GGML}{name}")
         if given is not None and len(given) != count:
