@@ -64,9 +64,14 @@ def read_tensor(entry: Entry) -> Tensor:
 
 def read_rows(entry: Entry, rows: Tensor) -> Tensor:
     """Read only some ``rows`` (r,) of a stored table (v, d); returns (r, d)."""
-    count = entry.shape[0]
-    table = np.memmap(entry.file, np.uint8, "r", entry.offset, (count, entry.size // count))
-    return torch.from_numpy(table[rows.numpy()]).view(entry.torch_dtype)
+    table = torch.empty((len(rows), *entry.shape[1:]), dtype=entry.torch_dtype)
+    view = tensor_bytes(table)
+    width = entry.size // entry.shape[0]
+    with open(entry.file, "rb") as handle:
+        for place, row in enumerate(rows.tolist()):
+            handle.seek(entry.offset + row * width)
+            read_into(handle, view[place * width : (place + 1) * width], entry)
+    return table
 
 
 def read_into(handle: BufferedReader, view: memoryview, entry: Entry) -> None:
