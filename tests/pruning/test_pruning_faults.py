@@ -36,6 +36,13 @@ def test_pairs_that_are_unequal_and_a_pickle_are_refused(base, tmp_path, capsys)
     fails(capsys, tmp_path, argv, "safetensors")
 
 
+def test_longer_pairs_than_the_model_takes_are_refused(base, pairs, tmp_path, capsys):
+    config = json.loads((base / "config.json").read_text()) | {"max_position_embeddings": 2}
+    (base / "config.json").write_text(json.dumps(config))
+    argv = prune_command(base, tmp_path / "out", pairs)
+    fails(capsys, tmp_path, argv, "more tokens than the 2")
+
+
 @pytest.mark.parametrize(
     ("packing", "value", "words"),
     [

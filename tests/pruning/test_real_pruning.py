@@ -53,7 +53,8 @@ def test_packed_rows_have_the_activations_of_single_sentences():
     ids = [token for pair in pairs for token in (*pair.ids0, *pair.ids1)]
     base.load_outside(torch.tensor(ids))
     batches = pack_pairs(pairs, [1.0] * len(pairs), shared_prefix=True)
-    packed = record_inputs(base.model, base.blocks, batches, "cpu", Form())
+    packed = record_inputs(base, batches, Form())
+    streams = [stream for parts, _ in packed for stream in parts]
     whole = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     alone, found = [], []  # of each sentence: what every block returns; its stream, row and tokens
     parts = [part for batch in batches for part in batch.parts]
@@ -77,7 +78,7 @@ def test_packed_rows_have_the_activations_of_single_sentences():
         base.unload_block(index)
         far = 0.0
         for (number, row, path), expected in zip(found, alone, strict=True):
-            ours = packed.streams()[number].hidden[row, path]
+            ours = streams[number].hidden[row, path]
             right = expected[index].reshape(ours.shape)
             far = max(far, float(((ours - right).norm(dim=1) / right.norm(dim=1)).max()))
         worst.append(far)

@@ -25,8 +25,8 @@ from ..models.architecture import (
 )
 from ..models.experts import Slot, unpack_experts
 from ..models.identity import carried_files
-from ..models.loading import all_finite, check_model_folder
-from ..models.tensors import Stack, read_folder, read_rows, read_tensor
+from ..models.loading import all_finite, check_model_folder, read_folder
+from ..models.tensors import read_rows, read_tensor
 from ..models.weights import Entry, read_header
 
 UNSTRUCTURED = [slug for slug, regime in REGIMES.items() if not regime.structured]
@@ -34,13 +34,13 @@ UNSTRUCTURED = [slug for slug, regime in REGIMES.items() if not regime.structure
 
 def assembled(
     slots: Mapping[str, Slot], weights: Mapping[str, Tensor]
-) -> dict[str, Tensor | Stack]:
+) -> dict[str, Tensor | list[Tensor]]:
     """Return the tensors that a shard stores for the ``weights`` of linears, as stored."""
     parts: dict[str, dict[int | None, Tensor]] = {}
     for one, weight in weights.items():
         parts.setdefault(slots[one].stored, {})[slots[one].number] = weight
     return {
-        name: found[None] if None in found else Stack([found[k] for k in range(len(found))])
+        name: found[None] if None in found else [found[k] for k in range(len(found))]
         for name, found in parts.items()
     }
 
@@ -73,7 +73,7 @@ class BaseModel:
 
     def _build(self, dtype: torch.dtype | None = None) -> None:
         """Make the model on the meta device, in ``dtype``, else that of its config.json."""
-        self.model = load_skeleton(self.folder, self.stored, dtype)
+        self.model = load_skeleton(self.folder, dtype)
         onednn.speed_up(self.model)
         self.slots = unpack_experts(self.model, self.stored)
         self.blocks_name, self.blocks = find_blocks(self.model)
@@ -84,15 +84,13 @@ class BaseModel:
         """Return the full module name of a decoder block."""
         return f"{self.blocks_name}.{index}"
 
-    def slot(self, name: str, entries: Mapping[str, Entry] | None = None) -> Slot:
-        """Return where a parameter is stored, in the base model or among other ``entries``."""
-        if name in self.slots:
-            return self.slots[name]
-        return Slot(stored_name(self.model, name, self.stored if entries is None else entries))
+    def slot(self, name: str) -> Slot:
+        """Return where a parameter is stored, in the base model and in what is made of it."""
+        return self.slots.get(name) or Slot(stored_name(self.model, name, self.stored))
 
-    def entry(self, name: str, entries: Mapping[str, Entry] | None = None) -> Entry:
-        """Return the entry of a parameter, in the base model or among other ``entries``."""
-        return self.slot(name, entries).of(self.stored if entries is None else entries)
+    def entry(self, name: str) -> Entry:
+        """Return the entry of a parameter in the base model."""
+        return self.slot(name).of(self.stored)
 
     def linears(self) -> dict[str, nn.Module]:
         """Return all linear layers to be pruned by their full names, in order."""
@@ -162,7 +160,7 @@ class BaseModel:
         weights = {}
         for name, _ in list(block.named_parameters()):
             full = f"{self.block_name(index)}.{name}"
-            entry = self.entry(full, entries)
+            entry = self.slot(full).of(entries)
             tensor = read_tensor(entry)
             if not all_finite(tensor):
                 raise UserError(f"NaN or infinity in {full} of {entry.file}; fetch the model again")
@@ -181,10 +179,10 @@ class BaseModel:
             owner, _, leaf = name.rpartition(".")
             place = module.get_submodule(owner)
             if leaf in place._non_persistent_buffers_set or not (
-                full in self.slots or is_stored(self.model, full, entries)
+                full in self.slots or is_stored(self.model, full, self.stored)
             ):
                 continue
-            place._buffers[leaf] = self._convert(read_tensor(self.entry(full, entries)))
+            place._buffers[leaf] = self._convert(read_tensor(self.slot(full).of(entries)))
 
     def set_weight(self, index: int, name: str, weight: Tensor) -> None:
         """Give a linear of a loaded block the pruned weight, in the dtype of the forward pass."""
@@ -194,11 +192,10 @@ class BaseModel:
         """Free a block's parameters."""
         unload(self.blocks[index])
 
-    def load_outside(self, used: Tensor | None = None) -> None:
+    def load_outside(self, used: Tensor) -> None:
         """Load what the base model needs outside its blocks; of embeddings only ``used`` rows.
 
-        ``used`` are the token ids of the calibration text. Without it all is loaded, the output
-        embeddings too.
+        ``used`` are the token ids of the calibration text.
         """
         base = self.model.base_model
         inside = self.blocks_name.removeprefix(f"{self.prefix}.") + "."
@@ -207,7 +204,7 @@ class BaseModel:
             if name.startswith(inside):
                 continue
             entry = self.entry(f"{self.prefix}.{name}")
-            if parameter is embedding.weight and used is not None:
+            if parameter is embedding.weight:
                 tensor = self._embedding(entry, used)
             else:
                 tensor = self._convert(read_tensor(entry))
@@ -215,17 +212,6 @@ class BaseModel:
         for name, module in base.named_children():
             if not inside.startswith(f"{name}."):
                 self._load_buffers(module, f"{self.prefix}.{name}", self.stored)
-        if used is None:
-            self._load_head()
-
-    def _load_head(self) -> None:
-        """Load the output embeddings, which may be tied to those of the input."""
-        table: Any = self.model.get_input_embeddings().weight
-        for name, _ in list(self.model.named_parameters()):
-            if not name.startswith(f"{self.prefix}."):
-                tied = name in self.model.all_tied_weights_keys
-                tensor = table if tied else self._convert(read_tensor(self.entry(name)))
-                set_parameter(self.model, name, tensor)
 
     def _embedding(self, entry: Entry, used: Tensor) -> Tensor:
         """Return the embedding table with its ``used`` rows filled, the others undefined."""

@@ -28,52 +28,34 @@ def _objection(what: str) -> Unsupported:
     return Unsupported(f"the model's code {what}, so its blocks cannot be run one at a time")
 
 
+def _refuse(*_: Any, **__: Any) -> Any:
+    raise _objection("uses more of a decoder block's output than the hidden states")
+
+
 class _Withheld:
     """Stands for a value that a block computes beside the hidden states: any use is refused."""
 
-    def __getattr__(self, name: str) -> Any:
-        raise self.objection()
-
-    @staticmethod
-    def objection() -> Unsupported:
-        return _objection("uses more of a decoder block's output than the hidden states")
-
-    @classmethod
-    def __torch_function__(cls, *_: Any, **__: Any) -> Any:
-        raise cls.objection()
-
-
-def _refuse(self: _Withheld, *_: Any) -> Any:
-    raise self.objection()
-
-
-for _name in (
-    "bool", "len", "iter", "getitem", "add", "radd", "sub", "rsub", "mul", "rmul", "truediv",
-    "matmul", "neg", "float", "int", "index",
-):  # fmt: skip
-    setattr(_Withheld, f"__{_name}__", _refuse)  # operators do not go through __getattr__
+    __torch_function__ = classmethod(_refuse)
+    # Operators do not go through __getattr__.
+    __getattr__ = __bool__ = __len__ = __iter__ = __getitem__ = __float__ = __int__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse
+    __matmul__ = __neg__ = __index__ = _refuse
 
 
 @dataclass(frozen=True)
 class Form:
     """In what form a decoder block returns its hidden states.
 
-    kind: the type of the output. keys: its names, for an output with named values. others:
-    the values behind the hidden states, which come first.
+    kind: the type of the output, a tensor, tuple or list. others: the values behind the hidden
+    states, which come first.
     """
 
     kind: type[Any] = Tensor
-    keys: tuple[str, ...] = ()
     others: tuple = ()
 
     def fill(self, hidden: Tensor) -> Any:
         """Return hidden states in this form."""
-        if issubclass(self.kind, Tensor):
-            return hidden
-        values = (hidden, *self.others)
-        if self.keys:
-            return self.kind(**dict(zip(self.keys, values, strict=True)))
-        return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)
+        return hidden if issubclass(self.kind, Tensor) else self.kind((hidden, *self.others))
 
     def hidden(self, output: Any) -> Tensor:
         """Return the hidden states of an output; UserError for one of another form."""
@@ -84,7 +66,7 @@ class Form:
                 f"a decoder block returns {_described(output)}, another one of the same model "
                 f"{self.kind.__name__} with {1 + len(self.others)} values"
             )
-        return output[self.keys[0]] if self.keys else output[0]
+        return output[0]
 
 
 def _described(output: Any) -> str:
@@ -99,14 +81,13 @@ def form_of(output: Any, hidden: Tensor) -> Form:
     """
     if isinstance(output, Tensor):
         form, first = Form(), output
-    elif isinstance(output, tuple | list | dict) and len(output):
-        keys = tuple(output) if isinstance(output, dict) else ()
-        first, *others = output.values() if isinstance(output, dict) else output
+    elif type(output) in (tuple, list) and output:
+        first, *others = output
         kept = tuple(
             value if value is None or isinstance(value, bool | int | float | str) else _Withheld()
             for value in others
         )
-        form = Form(type(output), keys, kept)
+        form = Form(type(output), kept)
     else:
         first = None
     if not isinstance(first, Tensor) or first.shape != hidden.shape:
@@ -147,7 +128,7 @@ class Tape:
         if self.sent is not None and hidden is not self.sent and not _same(hidden, self.sent):
             raise _objection(f"changes the hidden states in front of decoder block {index}")
         if any(isinstance(value, _Withheld) for value in _leaves([args, kwargs])):
-            raise _Withheld.objection()
+            _refuse()
         self.calls.append((args, kwargs))
         self.first = hidden if self.first is None else self.first
         if index == self.last:

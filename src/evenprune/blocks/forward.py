@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from ..io.errors import Unsupported, UserError, few
 from ..models.architecture import find_linears
 from ..models.experts import Experts, experts_of
 from ..models.loading import all_finite, total_of
+from .base_model import BaseModel
 from .block_recorder import Call, Form, Stop, Tape, replaced
 from .packing import ROW, Batch, PackedPart, Plan
 
@@ -47,15 +47,8 @@ class Stream:
         return self.form.hidden(block(self.hidden, *args, **kwargs))
 
 
-@dataclass
-class Batches:
-    """Batches on the device: for each the streams of its parts and the plan of its sums."""
-
-    batches: list[tuple[list[Stream], Plan]]
-
-    def streams(self) -> list[Stream]:
-        """Return all streams in order."""
-        return [stream for streams, _ in self.batches for stream in streams]
+# Batches on the device: for each the streams of its parts and the plan of its sums.
+Batches = list[tuple[list[Stream], Plan]]
 
 
 @dataclass
@@ -71,13 +64,7 @@ class Routed:
 
 
 @torch.no_grad()
-def record_inputs(
-    model: PreTrainedModel,
-    blocks: nn.ModuleList,
-    batches: Sequence[Batch],
-    device: str,
-    form: Form,
-) -> Batches:
+def record_inputs(base: BaseModel, batches: Sequence[Batch], form: Form) -> Batches:
     """Return the input of the first block and the arguments of all blocks for each batch.
 
     Expects everything of the base model outside the blocks loaded. ``form`` is that of the
@@ -88,36 +75,28 @@ def record_inputs(
     for batch in batches:
         streams = []
         for part, items in zip(batch.parts, batch.items, strict=True):
-            streams.append(stream_of(model, blocks, part, device, form, items))
+            streams.append(stream_of(base, part, form, items))
             check_finite(streams[-1].hidden, items, "the embeddings")
-        recorded.append((streams, batch.plan.to(device)))
-    return Batches(recorded)
+        recorded.append((streams, batch.plan.to(base.device)))
+    return recorded
 
 
-def stream_of(
-    model: PreTrainedModel,
-    blocks: nn.ModuleList,
-    part: PackedPart,
-    device: str,
-    form: Form,
-    items: Sequence[str] = (),
-) -> Stream:
+def stream_of(base: BaseModel, part: PackedPart, form: Form, items: Sequence[str] = ()) -> Stream:
     """Return the stream in front of the first block, from one forward pass of the model."""
-    first, calls = record_calls(model, blocks, part, device, Tape(form, len(blocks) - 1))
+    first, calls = record_calls(base, part, Tape(form, len(base.blocks) - 1))
     return Stream(first, calls, items, form)
 
 
 @torch.no_grad()
-def record_calls(
-    model: PreTrainedModel, blocks: nn.ModuleList, part: PackedPart, device: str, tape: Tape
-) -> tuple[Tensor, list[Call]]:
+def record_calls(base: BaseModel, part: PackedPart, tape: Tape) -> tuple[Tensor, list[Call]]:
     """Return the hidden states in front of the first block, and the calls up to ``tape.last``."""
+    model, device = base.model, base.device
     arguments: dict[str, Any] = {"input_ids": part.ids.to(device), "use_cache": False}
     if part.positions is not None:
         embeddings: Any = model.get_input_embeddings()
         make = partial(_mask, part, embeddings.weight.dtype, device)
         arguments |= {MASK: make(), "position_ids": part.positions.to(device)}
-    with replaced(blocks, tape.take), contextlib.suppress(Stop):
+    with replaced(base.blocks, tape.take), contextlib.suppress(Stop):
         model.base_model(**arguments)
         raise Unsupported(f"{type(model).__name__} did not call its last decoder block")
     assert tape.first is not None
@@ -246,7 +225,7 @@ def collect(
         return hook
 
     with hooked({name: block.get_submodule(name) for name in leaders}, capture):
-        for streams, plan in calibration.batches:
+        for streams, plan in calibration:
             captured, numbers = {name: [] for name in leaders}, {name: [] for name in routed}
             for stream in streams:
                 missing.update(leaders)
@@ -270,11 +249,11 @@ def collect(
 @torch.no_grad()
 def advance(block: nn.Module, index: int, name: str, calibration: Batches) -> None:
     """Replace every stream's activations by the block's output, checked to be finite."""
-    totals = []
-    for stream in calibration.streams():
+    streams, totals = [stream for parts, _ in calibration for stream in parts], []
+    for stream in streams:
         stream.hidden = stream.run(block, index)
         totals.append(total_of(stream.hidden))
     # One look for all: each makes a GPU run dry.
     if totals and not torch.isfinite(torch.stack(totals)).all():
-        for stream in calibration.streams():
+        for stream in streams:
             check_finite(stream.hidden, stream.items, f"the output of {name}")

@@ -10,7 +10,7 @@ pair are in one batch, which has two parts when their lengths differ.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +35,7 @@ class Text:
     """Tokenised calibration text and the digests of the files it came from.
 
     texts: (id, token ids) of the unpaired ones; datasets: the hub repositories that all of it is
-    from, as far as they are known. fixed: what is looked at with and without BOS
-    (``bos.fixed_rows``), ``begins``: whether the tokenizer puts one.
+    from, as far as they are known.
     """
 
     pairs: TokenizedPairs | None = None
@@ -44,8 +43,6 @@ class Text:
     pairs_sha256: str | None = None
     texts_sha256: str | None = None
     datasets: tuple[str, ...] = ()
-    fixed: Sequence[Sequence[int]] = ()
-    begins: bool = False
 
     @property
     def kept(self) -> Sequence[TokenPair]:
@@ -78,13 +75,6 @@ class Text:
             for p in self.kept
         ]
         return digest([rows, [list(ids) for _, ids in self.texts]])
-
-    def lengths(self) -> Iterator[tuple[str, int]]:
-        """Yield the id of every item and the number of tokens of its longest sequence."""
-        for pair in self.kept:
-            yield pair.id, max(len(pair.ids0), len(pair.ids1))
-        for name, ids in self.texts:
-            yield name, len(ids)
 
     def token_ids(self) -> Tensor:
         """Return all token ids in one tensor."""

@@ -230,14 +230,6 @@ def replace_folder(
         _settle(path, aside, kind, keep)
 
 
-def discard_folder(path: Path, kind: str) -> None:
-    """Delete a folder of ``kind`` that carries our mark; UserError for any other."""
-    if reason := "is a link" if path.is_symlink() else objection(path, kind):
-        raise UserError(f"{path} {reason}")
-    if path.is_dir():
-        delete_marked(path)
-
-
 def _aside(path: Path) -> Path:
     """Return where the old folder lies while the new one is put in place."""
     return path.with_name(f".{path.name}.replaced")

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from ..blocks.base_model import BaseModel
 from ..blocks.block_recorder import Stop, form_of, replaced
-from ..blocks.shared_prefix import TOLERANCE, tree_objection
+from ..blocks.probe import TOLERANCE, tree_objection
 from ..data.calibration import TokenPair
 from ..io.checksums import read_sealed, sealed
 from ..io.errors import UserError

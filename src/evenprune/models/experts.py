@@ -181,15 +181,15 @@ def unpack_experts(model: PreTrainedModel, stored: Mapping[str, Entry]) -> dict[
         return {}
     slots, merged = _stored_forms(model, stored)
     for name, library in packed.items():
-        ups, down = _forms(name, library, slots, merged, stored)
+        forms = _forms(name, library, slots, merged, stored)
         experts = []
         for number in range(len(getattr(library, DOWN))):
             linears = {}
-            for one, form in {**ups, DOWN: down}.items():
+            for one, form in forms.items():
                 linears[one], found = form.linear(library, number)
                 slots |= {f"{name}.{number}.{one}.{leaf}": slot for leaf, slot in found.items()}
             activate = library._apply_gate if library.has_gate else library.act_fn
-            experts.append(Expert(linears, list(ups), activate))
+            experts.append(Expert(linears, [one for one in forms if one != DOWN], activate))
         owner, _, leaf = name.rpartition(".")
         module = Experts(library, experts).eval().requires_grad_(False)
         setattr(model.get_submodule(owner), leaf, module)
@@ -198,12 +198,12 @@ def unpack_experts(model: PreTrainedModel, stored: Mapping[str, Entry]) -> dict[
 
 @dataclass(frozen=True)
 class _Form:
-    """How one linear of all experts is stored: a tensor for each, or one for all.
+    """How one linear of all experts is stored: its matrices, a tensor each or one for all.
 
     shape: of the matrix of one expert as it is stored. bias: the stored tensor of all biases.
     """
 
-    names: list[str] | str
+    matrices: list[Slot]
     shape: tuple[int, ...]
     bias: str | None = None
 
@@ -216,11 +216,7 @@ class _Form:
             module = Transposed(first, second, biased)
         else:
             module = nn.Linear(second, first, bias=biased, device="meta")
-        slots = {
-            "weight": Slot(self.names, number)
-            if isinstance(self.names, str)
-            else Slot(self.names[number])
-        }
+        slots = {"weight": self.matrices[number]}
         if self.bias is not None:
             slots["bias"] = Slot(self.bias, number)
         return module, slots
@@ -264,29 +260,28 @@ def _forms(
     slots: Mapping[str, Slot],
     merged: Merged,
     stored: Mapping[str, Entry],
-) -> tuple[dict[str, _Form], _Form]:
-    """Return how the matrices of one layer's experts are stored: those of the tokens, the last."""
-    found: dict[str, list[_Form]] = {}
+) -> dict[str, _Form]:
+    """Return how the matrices of one layer's experts are stored, by name, the last one last."""
+    found: dict[str, _Form] = {}
     for one in (UPS[0] if library.has_gate else UPS[1], DOWN):
         shape = tuple(getattr(library, one).shape)
         biases = slots.get(f"{name}.{one}_bias")
         bias = biases.stored if biases else None
-        if f"{name}.{one}" in slots:
-            whole = slots[f"{name}.{one}"].stored
-            forms = [_Form(whole, shape[1:], bias)] if stored[whole].shape == shape else []
-        else:
-            forms = []
-            if f"{name}.{one}" in merged and not bias:
-                forms = _separate(library, shape, *merged[f"{name}.{one}"], stored)
+        forms: list[_Form] = []
+        if whole := slots.get(f"{name}.{one}"):
+            if stored[whole.stored].shape == shape:
+                rows = [Slot(whole.stored, number) for number in range(shape[0])]
+                forms = [_Form(rows, shape[1:], bias)]
+        elif f"{name}.{one}" in merged and not bias:
+            forms = _separate(library, shape, *merged[f"{name}.{one}"], stored)
         if not forms or library.has_bias != (bias is not None):
             raise UserError(
                 f"expected the matrices of {name}.{one} {shape} in the checkpoint in one tensor, "
                 "or one for each expert, found another form; convert quantised weights to "
                 "bfloat16, otherwise this architecture is not supported"
             )
-        found[one] = forms
-    (first, ups), (_, (down, *_)) = found.items()
-    return (dict(zip(HALVES, ups)) if len(ups) == 2 else {first: ups[0]}), down
+        found |= dict(zip(HALVES, forms)) if len(forms) == 2 else {one: forms[0]}
+    return found
 
 
 def _separate(
@@ -309,7 +304,7 @@ def _separate(
         names = parts.get(pattern, [])
         shapes = {stored[one].shape for one in names}
         if len(names) == shape[0] and len(shapes) == 1:
-            forms.append(_Form(names, shapes.pop()))
+            forms.append(_Form([*map(Slot, names)], shapes.pop()))
     whole = (sum(form.shape[0] for form in forms), *shape[2:])
     fits = len(forms) == len(parts) and all(form.shape[1:] == shape[2:] for form in forms)
     return forms if fits and whole == shape[1:] else []

@@ -9,7 +9,7 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..io.errors import UserError, printable
 from ..io.files import sha256_file
@@ -18,61 +18,39 @@ from .gguf_tokenizer import FOLDER, asked_of, carried, check_carried, ends
 from .loading import check_depth, check_finite_weights, library_errors, quiet
 from .stored import Stored
 
-if TYPE_CHECKING:
-    from gguf import ReaderTensor
-
-ALONE, NAMED = 0.99, 0.05  # shares of a form that is named alone, and of one that is named at all
+ALONE, NAMED = 0.99, 5  # share of a form that is named alone, % of one that is named at all
 
 
 def stored_as(path: Path, header: Header) -> tuple[str, Stored]:
-    """Return what the matrices of a GGUF file's blocks, which are pruned, are stored as, and take.
+    """Return what the matrices of a file's blocks are stored as, in words, and what the file takes.
 
-    Of several forms it names the shares of the values, and the most frequent one's bits. Raises
-    UserError for a file that holds no matrix.
+    Of a file without blocks all matrices count. Of several forms the words name the shares of the
+    values, and the most frequent one's bits. Raises UserError for a file that holds no matrix.
     """
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
+    matrices = {name: one for name, one in header.tensors.items() if len(one.shape) > 1}
+    inside = [one for name, one in matrices.items() if name.startswith("blk.")]
     counts: Counter[GGMLQuantizationType] = Counter()
-    matrices = _matrices(header)
-    for tensor in matrices:
+    size = 0
+    for tensor in inside or matrices.values():
         counts[tensor.tensor_type] += tensor.n_elements
+        size += tensor.n_bytes
     most = counts.most_common(1)[0][0] if counts else None
     bits = re.search(r"\d+", most.name) if most is not None else None
     if most is None or not bits:
         raise UserError(
             f"expected a model's weights in {path}, found no matrix; fetch another file"
         )
-    shares = {kind.name: count / counts.total() for kind, count in counts.most_common()}
-    named = most.name
-    if shares[named] < ALONE:
-        named = ", ".join(f"{name} {x:.0%}" for name, x in shares.items() if x >= NAMED)
-        named = named.replace("%", " %")
-    end = ", de-quantised" if GGML_QUANT_SIZES[most][0] > 1 else ""
-    taken = 8 * sum(one.n_bytes for one in matrices) / counts.total()
-    stored = Stored(taken, path.stat().st_size, f"GGUF {named}{end}")
-    return f"{bits[0]}-bit weights ({named}){end}", stored
-
-
-def _matrices(header: Header) -> "list[ReaderTensor]":
-    """Return the matrices of a file's blocks, of a file without blocks all."""
-    matrices = {name: one for name, one in header.tensors.items() if len(one.shape) > 1}
-    inside = [one for name, one in matrices.items() if name.startswith("blk.")]
-    return inside or list(matrices.values())
-
-
-def _check(path: Path, header: Header) -> None:
-    """Raise UserError for a whole file from which transformers makes no model, or another one."""
-    keys = header.keys
-    if (parts := keys.get("split.count", 1)) != 1:
-        raise UserError(
-            f"{path} is one of {parts} parts of a model, expected a whole one; join them with "
-            "llama.cpp (llama-gguf-split --merge) and give the file that it makes"
-        )
-    if not isinstance(keys.get("general.architecture"), str):
-        raise UserError(f"expected general.architecture in the header of {path}; fetch it again")
-    if not keys.get("tokenizer.ggml.tokens"):
-        raise UserError(f"expected a tokenizer in {path}, found no tokens; {FOLDER}")
-    check_tokens(path, header)
+    named, values = most.name, counts.total()
+    if counts[most] < ALONE * values:
+        shares = ((kind.name, 100 * count / values) for kind, count in counts.most_common())
+        named = ", ".join(f"{kind} {share:.0f} %" for kind, share in shares if share >= NAMED)
+    unpacked = ", de-quantised" if GGML_QUANT_SIZES[most][0] > 1 else ""
+    return (
+        f"{bits[0]}-bit weights ({named}){unpacked}",
+        Stored(8 * size / values, path.stat().st_size, f"GGUF {named}{unpacked}"),
+    )
 
 
 def convert_gguf(path: Path, new: Path, dtype: str = "bfloat16") -> dict[str, Any]:
@@ -90,7 +68,7 @@ def convert_gguf(path: Path, new: Path, dtype: str = "bfloat16") -> dict[str, An
 
     header = read_header(path)
     weights, stored = stored_as(path, header)
-    _check(path, header)
+    check_tokens(path, header)
     asked = asked_of(path, header.keys)
     source: dict[str, Any] = {"weights": weights, "file": path.name, "sha256": sha256_file(path)}
     source["stored"] = stored.as_dict()

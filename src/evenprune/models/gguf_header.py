@@ -9,9 +9,9 @@ import contextlib
 import math
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest import mock
 
 from ..io.errors import UserError, shown
 from ..io.reading import reading
@@ -61,17 +61,9 @@ def _reader(path: Path) -> "GGUFReader":
     return Plain(path)
 
 
-@contextlib.contextmanager
-def read_once(header: Header) -> Iterator[None]:
+def read_once(header: Header) -> contextlib.AbstractContextManager[Any]:
     """Let transformers take what was read, which it would read again for each of three parts."""
-    import gguf
-
-    before = gguf.GGUFReader
-    gguf.GGUFReader = lambda *_args, **_kwargs: header.reader  # type: ignore[misc, assignment]
-    try:
-        yield
-    finally:
-        gguf.GGUFReader = before  # type: ignore[misc]
+    return mock.patch("gguf.GGUFReader", return_value=header.reader)
 
 
 def read_header(path: Path) -> Header:
@@ -83,6 +75,8 @@ def read_header(path: Path) -> Header:
         try:
             # The other library would run on past the end, for as long as a wrong count says.
             keys, _ = read_gguf_metadata(str(path))
+            if not isinstance(keys["general.architecture"], str):
+                raise TypeError("its general.architecture is no text")
             reader = _reader(path)
             end = 0
             for one in sorted(reader.tensors, key=lambda one: one.data_offset):
@@ -97,129 +91,113 @@ def read_header(path: Path) -> Header:
     return Header(keys, {one.name: one for one in reader.tensors}, reader)
 
 
-def _first(*names: str, default: Any = MISSING) -> Callable[[Any], Any]:
-    """Return what takes the first of some attributes that a configuration has."""
+def _used(config: Any, context: Any) -> dict[str, Any]:
+    """Return what the model made of the file has, by the ends of the keys that ask for it.
 
-    def take(config: Any) -> Any:
-        found = (getattr(config, name) for name in names if getattr(config, name, None) is not None)
-        return next(found, default)
+    context: the file's number of positions.
+    """
 
-    return take
+    def first(*names: str, default: Any = MISSING) -> Any:
+        found = (getattr(config, name, None) for name in names)
+        return next((one for one in found if one is not None), default)
 
-
-def _rope(config: Any, kind: str = "full_attention") -> Mapping[str, Any]:
-    given = getattr(config, "rope_parameters", None) or {}
-    return given.get(kind, given)
-
-
-def _head(config: Any) -> Any:
-    width, heads = getattr(config, "hidden_size", 0), getattr(config, "num_attention_heads", 1)
-    return getattr(config, "head_dim", None) or width // max(heads, 1)
-
-
-def _rotary(config: Any) -> Any:
-    part = _rope(config).get("partial_rotary_factor")
-    part = part or getattr(config, "partial_rotary_factor", None) or 1
-    return int(getattr(config, "global_head_dim", _head(config)) * part)
-
-
-def _layers(config: Any) -> Any:
-    kinds = getattr(config, "layer_types", None)
-    return [kind == "sliding_attention" for kind in kinds] if kinds else MISSING
-
-
-# End of a key -> what the model made of the file has there.
-USED: Mapping[str, Callable[[Any], Any]] = {
-    "attention.head_count": _first("num_attention_heads", "n_head"),
-    "attention.head_count_kv": _first("num_key_value_heads", "num_attention_heads", "n_head"),
-    "attention.layer_norm_rms_epsilon": _first(*EPSILONS),
-    "attention.layer_norm_epsilon": _first(*EPSILONS),
-    "attention.key_length": lambda config: getattr(config, "global_head_dim", _head(config)),
-    "attention.value_length": lambda config: getattr(config, "global_head_dim", _head(config)),
-    "attention.key_length_swa": _head,
-    "attention.value_length_swa": _head,
-    "attention.sliding_window": _first("sliding_window", default=math.inf),
-    "attention.sliding_window_pattern": _layers,
-    "attention.shared_kv_layers": _first("num_kv_shared_layers", default=0),
-    "attention.causal": lambda config: True,
-    "attention.clamp_kqv": lambda config: 0,
-    "attention.scale": lambda config: getattr(config, "query_pre_attn_scalar", _head(config)),
-    "attn_logit_softcapping": _first("attn_logit_softcapping", default=0),
-    "final_logit_softcapping": _first("final_logit_softcapping", default=0),
-    "logit_scale": _first("logit_scale", default=1),
-    "embedding_scale": _first("embedding_multiplier", default=1),
-    "residual_scale": _first("residual_multiplier", default=1),
-    "use_parallel_residual": _first("use_parallel_residual", "parallel_attn", default=False),
-    "expert_count": _first("num_experts", "num_local_experts", default=0),
-    "expert_used_count": _first("num_experts_per_tok", default=0),
-    "expert_weights_norm": _first("norm_topk_prob", default=False),
-    "rope.freq_base": lambda config: _rope(config).get("rope_theta", MISSING),
-    "rope.freq_base_swa": lambda config: _rope(config, "sliding_attention").get("rope_theta"),
-    "rope.dimension_count": _rotary,
-    "rope.dimension_count_swa": _head,
-    "rope.scaling.type": lambda config: _rope(config).get("rope_type", "default"),
-    "rope.scaling.factor": lambda config: _rope(config).get("factor", 1),
-    "rope.scaling.attn_factor": lambda config: _rope(config).get("attention_factor") or 1,
-    "rope.scale_linear": lambda config: _rope(config).get("factor", 1),
-}
+    ropes = first("rope_parameters", default={})
+    rope, of_windows = (ropes.get(kind, ropes) for kind in ("full_attention", "sliding_attention"))
+    width, heads = first("hidden_size", default=0), first("num_attention_heads", default=1)
+    head = first("head_dim", default=0) or width // max(heads, 1)
+    full_head = first("global_head_dim", default=head)
+    epsilon = first(*EPSILONS)
+    factor = rope.get("factor", 1)
+    turned = rope.get("partial_rotary_factor") or first("partial_rotary_factor", default=1) or 1
+    scaling = rope.get("rope_type", "default")
+    return {
+        "attention.head_count": first("num_attention_heads", "n_head"),
+        "attention.head_count_kv": first("num_key_value_heads", "num_attention_heads", "n_head"),
+        "attention.layer_norm_rms_epsilon": epsilon,
+        "attention.layer_norm_epsilon": epsilon,
+        "attention.key_length": full_head,
+        "attention.value_length": full_head,
+        "attention.key_length_swa": head,
+        "attention.value_length_swa": head,
+        "attention.sliding_window": first("sliding_window", default=math.inf),
+        "attention.sliding_window_pattern": [
+            kind == "sliding_attention" for kind in first("layer_types", default=())
+        ],
+        "attention.shared_kv_layers": first("num_kv_shared_layers", default=0),
+        "attention.causal": True,
+        "attention.clamp_kqv": 0,
+        "attention.scale": (first("query_pre_attn_scalar", default=head) or 1) ** -0.5,
+        "attn_logit_softcapping": first("attn_logit_softcapping", default=0),
+        "final_logit_softcapping": first("final_logit_softcapping", default=0),
+        "logit_scale": first("logit_scale", default=1),
+        "embedding_scale": first("embedding_multiplier", default=1),
+        "residual_scale": first("residual_multiplier", default=1),
+        "use_parallel_residual": first("use_parallel_residual", "parallel_attn", default=False),
+        "expert_count": first("num_experts", "num_local_experts", default=0),
+        "expert_used_count": first("num_experts_per_tok", default=0),
+        "expert_weights_norm": first("norm_topk_prob", default=False),
+        "rope.freq_base": rope.get("rope_theta", MISSING),
+        "rope.freq_base_swa": of_windows.get("rope_theta"),
+        "rope.dimension_count": int(full_head * turned),
+        "rope.dimension_count_swa": head,
+        "rope.scaling.type": {"default": "none"}.get(scaling, scaling),
+        "rope.scaling.factor": factor,
+        "rope.scaling.attn_factor": rope.get("attention_factor") or 1,
+        "rope.scale_linear": factor,
+        # The context itself says nothing new; another length is of a scaled rope.
+        "rope.scaling.original_context_length": rope.get("original_max_position_embeddings")
+        or context,
+    }
 
 
 def check_keys(path: Path, header: Header, config: Any) -> None:
     """Raise UserError for an unknown key, and one that the model of ``config`` does not follow."""
-    text, keys = config.get_text_config(), header.keys
-    architecture = re.escape(keys["general.architecture"])
-    harmless = re.compile("|".join(HARMLESS).replace("ARCH", architecture))
-    own = re.compile(rf"{architecture}\.(.*)")
+    keys, name = header.keys, header.keys["general.architecture"]
+    context = keys.get(f"{name}.context_length", 0)
+    used = {f"{name}.{end}": has for end, has in _used(config.get_text_config(), context).items()}
+    used[f"{GGML}remove_extra_whitespaces"] = False
+    harmless = re.compile("|".join(HARMLESS).replace("ARCH", re.escape(name)))
     for key, value in keys.items():
         if harmless.fullmatch(key):
             continue
-        found = own.fullmatch(key)
-        end = found[1] if found else ""
-        if end == "rope.scaling.original_context_length":
-            # The context itself says nothing new; another length is of a scaled rope.
-            known = _rope(text).get("original_max_position_embeddings")
-            used = known or keys.get(f"{keys['general.architecture']}.context_length")
-        elif end in USED:
-            used = USED[end](text)
-        elif key == f"{GGML}remove_extra_whitespaces":
-            used = False
-        else:
+        if key not in used:
             raise UserError(
                 f"{path} has the key {shown(key)}, which is not known here, so that the model "
                 f"would perhaps be another one; {FOLDER}"
             )
-        if not _same(end, value, used, keys):
-            has = "nothing" if used is MISSING else "all" if used == math.inf else shown(used)
+        if not _same(key, value, used[key], context):
+            has = "nothing" if used[key] is MISSING else shown(used[key])
             raise UserError(
                 f"{path} has {shown(value)} for {key}, but the model that transformers makes of "
                 f"it has {has}; {FOLDER}"
             )
 
 
-def _same(end: str, value: Any, used: Any, keys: Mapping[str, Any]) -> bool:
+def _same(key: str, value: Any, used: Any, context: Any) -> bool:
     """Return whether a value of the file is the one that is used."""
-    if end == "rope.scaling.type":
-        return {"none": "default"}.get(value, value) == used
-    if end == "attention.sliding_window":  # none where it is as long as the context
-        context = keys.get(f"{keys['general.architecture']}.context_length", 0)
+    if key.endswith(".sliding_window"):  # none where it is as long as the context
         return value in (0, used) or (used == math.inf and value >= context)
-    if end == "attention.sliding_window_pattern" and isinstance(value, int) and value > 1:
-        layers = used if isinstance(used, list) else []
-        return layers == [(k + 1) % value > 0 for k in range(len(layers))]
-    if end == "attention.scale" and isinstance(used, int | float):
-        used = used**-0.5
+    if isinstance(used, list) and isinstance(value, int) and value > 1:
+        return used == [(k + 1) % value > 0 for k in range(len(used))]
     if isinstance(value, list):  # LFM2's blocks without attention have 0
-        return value == used or max(value) == used
+        return value == used or max(value, default=0) == used
     if isinstance(value, bool | int | float) and isinstance(used, bool | int | float):
         return math.isclose(value, used, rel_tol=RELATIVE)
     return value == used or (value == 0 and used is MISSING)
 
 
 def check_tokens(path: Path, header: Header) -> None:
-    """Raise UserError for lists of tokens that do not belong together, and for unknown splits."""
+    """Raise UserError for a part of a model, and for tokens that are none or not known as such."""
     from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
-    keys, count = header.keys, header.keys[f"{GGML}tokens"]
+    keys, count = header.keys, header.keys.get(f"{GGML}tokens")
+    if (parts := keys.get("split.count", 1)) != 1:
+        raise UserError(
+            f"{path} is one of {parts} parts of a model, expected a whole one; join them with "
+            "llama.cpp (llama-gguf-split --merge) and give the file that it makes"
+        )
+    if not count:
+        raise UserError(f"expected a tokenizer in {path}, found no tokens; {FOLDER}")
     for name in ("scores", "token_type"):
         given = keys.get(f"{GGML}{name}")
         if given is not None and len(given) != count:
@@ -232,6 +210,5 @@ def check_tokens(path: Path, header: Header) -> None:
     split = keys.get(f"{GGML}pre", "default")
     if keys.get(f"{GGML}model") == BYTES and split not in {*GGUF_PRE_TOKENIZER_SPLITS, *LIKE_GPT2}:
         raise UserError(
-            f"{path} splits its words as {shown(split)} ({GGML}pre), which is not known here; "
-            f"{FOLDER}"
+            f"{path} splits its words as {shown(split)} ({GGML}pre), not known here; {FOLDER}"
         )

@@ -68,13 +68,11 @@ def asked_of(path: Path, keys: Mapping[str, Any]) -> Asked:
     for wanted, name in ((asked.bos, "bos"), (asked.eos, "eos")):
         if wanted and f"{name}_token" not in special:
             raise UserError(
-                f"{path} asks for {name.upper()} at every text, but has no {GGML}{name}_token_id; "
-                f"{FOLDER}"
+                f"{path} asks for {name.upper()}, but has no {GGML}{name}_token_id; {FOLDER}"
             )
     if keys.get(f"{GGML}add_sep_token"):
         raise UserError(
-            f"{path} asks for a separator at every text ({GGML}add_sep_token), which no causal "
-            f"model has; {FOLDER}"
+            f"{path} asks for separators ({GGML}add_sep_token), which no causal model has; {FOLDER}"
         )
     return asked
 
@@ -151,8 +149,7 @@ def check_carried(
     for name, number in asked.special.items():
         if getattr(found, f"{name}_id") != number:
             raise UserError(
-                f"the tokenizer made of {path} has {getattr(found, f'{name}_id')} for {name}, the "
-                f"file {number}; {FOLDER}"
+                f"the tokenizer made of {path} has another {name} than {number}; {FOLDER}"
             )
     if found.chat_template != tokenizer.chat_template:
         raise UserError(f"the chat template of {path} does not come back as it is; {FOLDER}")

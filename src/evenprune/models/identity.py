@@ -5,7 +5,6 @@ A folder that ``prune`` wrote has a manifest with the SHA-256 of every file, an 
 ``manifest.json`` of another form is a foreign one: such a folder is a plain model.
 """
 
-import fnmatch
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from ..io.checksums import (
     again,
     check_seal,
     compare_files,
+    matching,
     model_files,
     read_sealed,
     sha256_cached,
@@ -26,8 +26,9 @@ from .loading import EXPORT, weight_files
 
 MANIFEST = "manifest.json"
 TEMPLATES = "additional_chat_templates"  # a folder that transformers reads too
-# Files of a model folder beside its weights that change what it computes from a text.
+# Files of a model folder that change what it computes from a text.
 IDENTIFYING = (
+    "*.safetensors",
     *("config.json", "generation_config.json", "tokenizer*", "special_tokens_map.json"),
     *("added_tokens.json", "vocab.*", "merges.txt", "*.model", "chat_template*"),
 )
@@ -73,13 +74,7 @@ def carried_files(folder: Path) -> list[Path]:
 
 def files_digest(checksums: Mapping[str, str]) -> str:
     """Return ``files_sha256`` from the SHA-256 of a folder's files; others have no part in it."""
-    return digest({name: sha256 for name, sha256 in checksums.items() if _identifies(name)})
-
-
-def _identifies(name: str) -> bool:
-    return name.endswith(".safetensors") or any(
-        fnmatch.fnmatchcase(name, pattern) for pattern in IDENTIFYING
-    )
+    return digest({name: checksums[name] for name in matching(checksums, IDENTIFYING)})
 
 
 def own_manifest(folder: Path) -> dict[str, Any] | None:
@@ -133,7 +128,7 @@ def identify(folder: Path | str) -> Identity:
             "that counts into chat_template.jinja, and remove that folder"
         )
     beside = [p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".safetensors"]
-    names = sorted({path.name for path in weights} | set(filter(_identifies, beside)))
+    names = sorted({path.name for path in weights} | set(matching(beside, IDENTIFYING)))
     files = files_digest({name: sha256_cached(folder / name) for name in names})
     if manifest is None:
         return Identity(files, files)

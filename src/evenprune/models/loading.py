@@ -18,7 +18,7 @@ from .bos import EMBEDDINGS, tokens_of
 from .quantised import ON_META, loading_options, quantised_by, require_backend, settle
 from .raw_files import check_config, check_tokenizer
 from .trust import FLAG, is_trusted
-from .weights import Entry, stored_files
+from .weights import Entry, read_weights
 
 if TYPE_CHECKING:
     import torch
@@ -47,16 +47,16 @@ def own_dtype(dtype: str, config: Any) -> str:
 
 
 def weight_files(folder: Path | str) -> list[Path]:
-    """Return a model folder's safetensors files, single or sharded, in sorted order.
+    """Return a model folder's safetensors files in sorted order, after the checks on them."""
+    return sorted({entry.file for entry in read_folder(folder).values()})
+
+
+def read_folder(folder: Path | str) -> dict[str, Entry]:
+    """Return the tensors of a model folder's weight files, single or sharded.
 
     Every file's header is checked against its size and the index against the files, so damage
     is found before anything is computed. Raises UserError naming the file otherwise.
     """
-    return list(stored_weights(folder))
-
-
-def stored_weights(folder: Path | str) -> dict[Path, dict[str, Entry]]:
-    """Return the tensors of each of a model folder's weight files; see ``weight_files``."""
     folder = Path(folder)
     if not (folder / "config.json").is_file():
         found = "that is a file" if folder.is_file() else "it has no config.json"
@@ -73,7 +73,7 @@ def stored_weights(folder: Path | str) -> dict[Path, dict[str, Entry]]:
             f"{folder} is a 2:4 export, whose weights are compressed; give the pruned checkpoint "
             "that it was made from (benchmark-serving takes either)"
         )
-    return stored_files(folder)
+    return read_weights(folder)
 
 
 @contextlib.contextmanager
@@ -207,7 +207,7 @@ def check_model_folder(folder: Path | str, quantised: bool = False) -> None:
     from transformers import AutoModelForCausalLM
 
     folder = Path(folder)
-    stored = {name: item for part in stored_weights(folder).values() for name, item in part.items()}
+    stored = read_folder(folder)
     config = load_config(folder)
     method = quantised_by(config)
     if method and not quantised:
@@ -267,8 +267,7 @@ def _check_floating(folder: Path, model: "PreTrainedModel", stored: dict[str, En
     for name, entry in stored.items():
         if name.removeprefix(prefix) in real and "F" not in entry.dtype:
             raise UserError(
-                f"{name} is stored as {entry.dtype} in {folder}, expected real numbers; fetch the "
-                "model again"
+                f"{name} is stored as {entry.dtype} in {folder}, expected floats; fetch it again"
             )
 
 

@@ -21,16 +21,14 @@ def check_config(path: Path, raw: dict[str, Any]) -> None:
     found += [key for key in kernels if "/" in str(raw.get(key))]
     if found:
         raise UserError(
-            f"{path} has transformers read other files than the folder's own ({found[0]}); remove "
-            "that key, or fetch the model again"
+            f"{path} has transformers read files of other folders ({found[0]}); remove that key"
         )
     parts = [raw, *(part for part in raw.values() if isinstance(part, dict))]
     for name, value in ((name, value) for part in parts for name, value in part.items()):
         most = next((most for end, most in SIZES.items() if name.endswith(end)), None)
         if most and type(value) in (int, float) and value > most:
             raise UserError(
-                f"{path} has {shown(value)} for {name}, expected at most {most:,}; fetch the model "
-                "again"
+                f"{path} has {shown(value)} for {name}, expected at most {most:,}; fetch it again"
             )
 
 

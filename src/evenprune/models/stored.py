@@ -9,8 +9,9 @@ from typing import Any
 from ..io.errors import UserError
 from ..io.files import read_json
 from .identity import own_manifest
-from .loading import load_config, stored_weights
+from .loading import load_config, read_folder
 from .quantised import quantised_by
+from .weights import Entry
 
 SOURCE = "source.json"
 
@@ -56,26 +57,24 @@ def stored_form(folder: Path) -> Stored:
             return found
     from .tensors import DTYPES
 
-    files = stored_weights(folder)
-    size = sum(file.stat().st_size for file in files)
+    entries = read_folder(folder)
+    size = sum(file.stat().st_size for file in {entry.file for entry in entries.values()})
     sizes: Counter[str] = Counter()
-    for part in files.values():
-        for entry in part.values():
-            sizes[entry.dtype] += entry.size
+    for entry in entries.values():
+        sizes[entry.dtype] += entry.size
     dtype = sizes.most_common(1)[0][0] if sizes else ""
     named = str(DTYPES.get(dtype, dtype)).removeprefix("torch.")
     form = quantised_by(load_config(folder)) or named
-    return Stored(_bits(folder), size, form)
+    return Stored(_bits(folder, entries), size, form)
 
 
-def _bits(folder: Path) -> float | None:
+def _bits(folder: Path, entries: Mapping[str, Entry]) -> float | None:
     """Return how many bits of a folder's blocks belong to a weight of their matrices.
 
     Vectors that the unquantised model has too (norms, biases) are left out. None for an
     architecture whose blocks are not found.
     """
     from .architecture import find_blocks, load_skeleton
-    from .tensors import read_folder
 
     try:
         model = load_skeleton(folder)
@@ -86,7 +85,7 @@ def _bits(folder: Path) -> float | None:
     weights = sum(value.numel() for value in sizes.values() if value.ndim > 1)
     vectors = {one for one, value in sizes.items() if value.ndim < 2}
     used = 0
-    for one, entry in read_folder(folder).items():
+    for one, entry in entries.items():
         # The base model alone is stored without its prefix.
         full = one if one.startswith(f"{name}.") else f"{model.base_model_prefix}.{one}"
         if full.startswith(f"{name}.") and full not in vectors:

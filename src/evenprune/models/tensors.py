@@ -8,8 +8,7 @@ what is asked for and no pages of the file.
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from io import BufferedReader
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from ..io.errors import UserError
 from ..io.files import atomic_path
-from .loading import all_finite, stored_weights
+from .loading import all_finite, read_folder
 from .weights import Entry
 
 CHUNK = 1 << 24  # bytes copied at a time
@@ -39,28 +38,8 @@ DTYPES = {
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
-
-@dataclass(frozen=True)
-class Stack:
-    """A tensor (k, …) in the making: what ``torch.stack`` makes of ``parts``, one at a time."""
-
-    parts: Sequence["Tensor | Entry"]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the whole."""
-        return (len(self.parts), *self.parts[0].shape)
-
-    @property
-    def torch_dtype(self) -> torch.dtype:
-        """The dtype of the first part, which is that of all."""
-        first = self.parts[0]
-        return first.torch_dtype if isinstance(first, Entry) else first.dtype
-
-
-def read_folder(folder: Path) -> dict[str, Entry]:
-    """Return the entries of a model folder's weight files, after checking that all are whole."""
-    return {name: entry for part in stored_weights(folder).values() for name, entry in part.items()}
+# A tensor in memory, one in a file, or a list of what `torch.stack` would join, taken in turn.
+Source = Tensor | Entry | list[Tensor]
 
 
 def check_stored(folder: Path) -> None:
@@ -106,14 +85,11 @@ def tensor_bytes(tensor: Tensor) -> memoryview:
     return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
-def chunks(source: Tensor | Entry | Stack) -> Iterator[memoryview]:
-    """Yield the bytes of a tensor in memory, in a file, or of parts."""
-    if isinstance(source, Stack):
-        for part in source.parts:
-            yield from chunks(part)
-        return
-    if isinstance(source, Tensor):
-        yield tensor_bytes(source.contiguous())
+def chunks(source: Source) -> Iterator[memoryview]:
+    """Yield the bytes of a tensor."""
+    if not isinstance(source, Entry):
+        parts = source if isinstance(source, list) else [source]
+        yield from (tensor_bytes(part.contiguous()) for part in parts)
         return
     with open(source.file, "rb") as handle:
         handle.seek(source.offset)
@@ -129,16 +105,20 @@ def count_zeros(piece: memoryview, dtype: torch.dtype, name: str) -> int:
 
     Raises UserError with the tensor's ``name`` when some are not finite.
     """
-    values = torch.frombuffer(piece, dtype=dtype)
-    if dtype.itemsize == 1 and dtype.is_floating_point:
-        values = values.float()
+    values = values_of(piece, dtype)
     if not all_finite(values):
         raise UserError(f"NaN or infinity in the weights of {name}; fetch the model again")
     return int(np.count_nonzero((values == 0).numpy()))  # torch counts ten times as slowly
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor | Entry | Stack]) -> dict[str, dict]:
-    """Write tensors, or stored tensors of other files, as one safetensors file, atomically.
+def values_of(piece: memoryview, dtype: torch.dtype) -> Tensor:
+    """Return a run of bytes as numbers; those of one byte, of which torch does little, as float."""
+    values = torch.frombuffer(piece, dtype=dtype)
+    return values.float() if dtype.itemsize == 1 and dtype.is_floating_point else values
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Source]) -> dict[str, dict]:
+    """Write tensors, also stored ones of other files, as one safetensors file, atomically.
 
     Returns for each name ``{"sha256", "shape", "dtype", "zeros"}`` and under the empty name
     ``{"sha256"}`` of the whole file. Raises UserError when the disk is full.
@@ -148,8 +128,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor | Entry | Stack]) -> 
     offset = 0
     for name in sorted(tensors):
         source = tensors[name]
-        dtype = source.dtype if isinstance(source, Tensor) else source.torch_dtype
-        shape = list(source.shape)
+        one = source[0] if isinstance(source, list) else source
+        dtype = one.torch_dtype if isinstance(one, Entry) else one.dtype
+        shape = [len(source), *one.shape] if isinstance(source, list) else [*one.shape]
         size = math.prod(shape) * dtype.itemsize
         header[name] = {
             "dtype": NAMES[dtype], "shape": shape, "data_offsets": [offset, offset + size]

@@ -76,8 +76,8 @@ def read_header(file: Path) -> dict[str, Entry]:
     return found
 
 
-def stored_files(folder: Path) -> dict[Path, dict[str, Entry]]:
-    """Return the weight files of a model folder, sorted, each with its tensors.
+def read_weights(folder: Path) -> dict[str, Entry]:
+    """Return the tensors of a model folder's weight files, single or sharded.
 
     Raises UserError for a file that is missing or damaged, for an index that names files
     outside the folder or does not agree with the files, and for a folder that holds both one
@@ -85,7 +85,7 @@ def stored_files(folder: Path) -> dict[Path, dict[str, Entry]]:
     """
     index = folder / INDEX
     if not index.exists():
-        return {folder / SINGLE: read_header(folder / SINGLE)}
+        return read_header(folder / SINGLE)
     content = read_json(index)
     places = content.get("weight_map")
     if not isinstance(places, dict) or not places or not isinstance(content.get("metadata"), dict):
@@ -115,4 +115,4 @@ def stored_files(folder: Path) -> dict[Path, dict[str, Entry]]:
             + (f"not in {file.name}" if (file, name) in listed else f"also in {file.name}")
             + "; fetch the model again"
         )
-    return files
+    return {name: entry for tensors in files.values() for name, entry in tensors.items()}

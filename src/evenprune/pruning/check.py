@@ -11,14 +11,17 @@ which tensors differ from the base's, equal matrices, NaN and infinity.
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..config.facts import regime_facts
+from ..io.checksums import sealed, source_folder
+from ..io.errors import UserError
+from ..io.files import read_json, write_json
+from ..io.outputs import check_file
+from ..io.reading import expected_form
+from ..models.identity import MANIFEST, check_pruned, files_digest, own_manifest
+from ..models.loading import all_finite, load_tokenizer, read_folder
 from ..models.trust import add_trust_argument
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from ..models.experts import Slot
 
 # Where squares of float32 neither overflow nor vanish.
 SMALLEST, LARGEST = 1e-19, 1.8e19
@@ -96,9 +99,6 @@ def check(
     ('debias-sparsegpt', 0.5)
     """
     from ..data.hub_models import located
-    from ..io.checksums import sealed, source_folder
-    from ..io.files import write_json
-    from ..models.identity import MANIFEST
     from .inspect_folder import inspect_folder
 
     given = [model] if base is None else [model, base]
@@ -118,8 +118,6 @@ def check(
 
 def check_report(path: Path, inputs: Sequence[Path | None], name: str = "--out") -> None:
     """Raise UserError where a report may not be written: what is there is not ours."""
-    from ..io.outputs import check_file
-
     check_file(path, inputs, name, ("model_sha256", "matrices"))
 
 
@@ -130,19 +128,11 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     were zero before, dead inputs, kept weights that round to zero in a 16-bit dtype. Raises
     UserError on a violation.
     """
-    import torch
-
     from ..blocks.base_model import BaseModel
-    from ..config.facts import regime_facts
-    from ..io.errors import UserError
-    from ..io.files import read_json
-    from ..io.reading import expected_form
     from ..methods import find
     from ..methods.options import Options
     from ..models.architecture import rows_of
-    from ..models.identity import MANIFEST, check_pruned, files_digest, own_manifest
-    from ..models.loading import check_model_folder, load_tokenizer
-    from ..models.tensors import read_folder, read_tensor, tensor_bytes
+    from ..models.tensors import read_tensor, tensor_bytes
 
     manifest = own_manifest(folder)
     if manifest is None:
@@ -158,12 +148,7 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
         str(manifest["model_sha256"])
         pruned = {name for name, facts in manifest["tensors"].items() if facts.get("pruned")}
     load_tokenizer(folder)
-    original = BaseModel(base, regime, "cpu")
-    targets: dict[str, list[tuple[Slot, nn.Module]]] = {}
-    for linear, module in original.linears().items():
-        slot = original.slot(f"{linear}.weight")
-        targets.setdefault(slot.stored, []).append((slot, module))
-    stored = read_folder(folder)
+    original, stored = BaseModel(base, regime, "cpu"), read_folder(folder)
 
     def fail(name: str, what: str) -> None:
         raise UserError(f"{folder}: {name} {what}; prune again")
@@ -175,43 +160,45 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
             f"{folder} was pruned from another base model than {base}: {odd[0]} differs; prune "
             "again, or give --base the model it was pruned from"
         )
-    if set(stored) != set(original.stored):
-        odd = sorted(set(stored) ^ set(original.stored))
+    if odd := sorted(set(stored) ^ set(original.stored)):
         fail(odd[0], "is in only one of the pruned and the base model")
-    check_model_folder(folder)
-    if pruned != set(targets):
+    slots = {name: original.slot(f"{name}.weight") for name in original.linears()}
+    if pruned != {slot.stored for slot in slots.values()}:
         fail("manifest.json", "lists other pruned tensors than the base model's block linears")
-
-    total = size = surplus = 0
-    for name in sorted(stored):
-        entry, before = stored[name], original.stored[name]
+    for name, entry in sorted(stored.items()):
+        before = original.stored[name]
         if (entry.dtype, entry.shape) != (before.dtype, before.shape):
             fail(name, "has another dtype or shape than in the base model")
-        tensor = read_tensor(entry)
-        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-            fail(name, "has NaN or infinite values")
-        if name not in targets:
+        if name not in pruned:
+            tensor = read_tensor(entry)
+            if not all_finite(tensor):
+                fail(name, "has NaN or infinite values")
             if tensor_bytes(tensor) != tensor_bytes(read_tensor(before)):
                 fail(name, "was not to be pruned, but differs from the base model")
-            continue
-        for slot, module in targets[name]:
-            weight = tensor if slot.number is None else tensor[slot.number]
-            zero = weight == 0
-            problem = _odd_size(weight)
-            if problem or (zero.all() and read_tensor(slot.of(original.stored)).any()):
-                fail(name, problem or "is all zeros, but is not in the base model")
-            if (zero & weight.signbit()).any():
-                fail(name, "contains -0.0")
-            rows = rows_of(module, zero)
-            if regime.structured:
-                least = int(rows.reshape(len(rows), -1, regime.of).sum(dim=2).min())
-                if least < regime.zeros:
-                    fail(name, f"has a group of {regime.of} with {least} zeros, not {regime.zeros}")
-            asked = method.least_zeros((rows.shape[0], rows.shape[1]), regime, options)
-            zeros = int(zero.sum())
-            if zeros < asked:
-                fail(name, f"has {zeros} zeros, expected at least {asked}")
-            total, size, surplus = total + zeros, size + zero.numel(), surplus + zeros - asked
+    total = size = surplus = 0
+    for linear, module in original.linears().items():
+        slot = slots[linear]
+        name, weight = slot.stored, read_tensor(slot.of(stored))
+        if not all_finite(weight):
+            fail(name, "has NaN or infinite values")
+        zero = weight == 0
+        largest = float(weight.abs().max())
+        if largest > LARGEST or 0 < largest < SMALLEST:
+            fail(name, f"has {largest:.1e} for its largest weight, which float32 cannot square")
+        if zero.all() and read_tensor(slot.of(original.stored)).any():
+            fail(name, "is all zeros, but is not in the base model")
+        if (zero & weight.signbit()).any():
+            fail(name, "contains -0.0")
+        rows = rows_of(module, zero)
+        if regime.structured:
+            least = int(rows.reshape(len(rows), -1, regime.of).sum(dim=2).min())
+            if least < regime.zeros:
+                fail(name, f"has a group of {regime.of} with {least} zeros, not {regime.zeros}")
+        asked = method.least_zeros((rows.shape[0], rows.shape[1]), regime, options)
+        zeros = int(zero.sum())
+        if zeros < asked:
+            fail(name, f"has {zeros} zeros, expected at least {asked}")
+        total, size, surplus = total + zeros, size + zero.numel(), surplus + zeros - asked
     return {
         "method": manifest["method"],
         "regime": manifest["regime"],
@@ -220,21 +207,10 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
         "calibration": {
             name: manifest["calibration"][name] for name in ("pairs_sha256", "texts_sha256")
         },
-        "matrices": sum(map(len, targets.values())),
+        "matrices": len(slots),
         "weights": size,
         "zeros": total,
         "surplus_zeros": surplus,
         "sparsity": total / size,
-        "untouched_tensors": len(stored) - len(targets),
+        "untouched_tensors": len(stored) - len(pruned),
     }
-
-
-def _odd_size(tensor: "Tensor") -> str:
-    """Return what is wrong with the size of a matrix's weights, "" where nothing is."""
-    largest = float(tensor.abs().max()) if tensor.numel() else 0.0
-    if largest > LARGEST or 0 < largest < SMALLEST:
-        return (
-            f"has {largest:.1e} for its largest weight, outside what float32 can compute with "
-            f"({SMALLEST:g} to {LARGEST:g})"
-        )
-    return ""

@@ -88,24 +88,17 @@ def compare(reference: "Tensor", weight: "Tensor") -> dict[str, int | float | No
     }
 
 
-def check_same_base(model: Path, reference: Path) -> set[str]:
-    """Return the pruned tensors that two checkpoints of one base model and regime have.
-
-    Raises UserError for a folder that ``prune`` did not write, and for two that differ.
-    """
+def check_same_base(model: Path, reference: Path) -> None:
+    """Raise UserError unless ``prune`` made both folders of one base model, in one regime."""
     described: list[dict[str, Any]] = []
     for folder in (model, reference):
         manifest = own_manifest(folder)
         if manifest is None:
             raise UserError(
-                f"expected a pruned checkpoint at {folder}, but `prune` wrote no {MANIFEST} there; "
-                "give a folder that it has written"
+                f"expected a pruned checkpoint at {folder}, found no {MANIFEST} of prune; give one"
             )
         with expected_form("what prune writes", folder / MANIFEST, "prune again"):
-            tensors = manifest["tensors"].items()
-            shapes = {name: one["shape"] for name, one in tensors if one.get("pruned")}
-            files = manifest["base"]["files"]
-            described.append({"regime": manifest["regime"], **files, **shapes})
+            described.append({"regime": manifest["regime"], **manifest["base"]["files"]})
     one, two = described
     odd = min((name for name in {**one, **two} if one.get(name) != two.get(name)), default=None)
     if odd is not None:
@@ -113,7 +106,6 @@ def check_same_base(model: Path, reference: Path) -> set[str]:
             f"expected two checkpoints of one base model and regime, but {model} and "
             f"{reference} differ in {odd} ({one.get(odd)} and {two.get(odd)}); compare others"
         )
-    return set(shapes)
 
 
 def compare_models(model: Path, reference: Path) -> Iterator[dict[str, Any]]:
@@ -124,25 +116,21 @@ def compare_models(model: Path, reference: Path) -> Iterator[dict[str, Any]]:
     """
     from ..blocks.base_model import BaseModel
     from ..models.architecture import rows_of
-    from ..models.tensors import read_folder, read_tensor
+    from ..models.loading import read_folder
+    from ..models.tensors import read_tensor
 
-    pruned = check_same_base(model, reference)
+    check_same_base(model, reference)
     for folder in (model, reference):
         identify(folder)
     base = BaseModel(model, regime_facts(DENSE), "cpu")
     others = read_folder(reference)
     linears = base.linears()
-    slots = {full: base.slot(f"{full}.weight") for full in linears}
-    if {slot.stored for slot in slots.values()} != pruned:
-        raise UserError(
-            f"{model / 'manifest.json'} lists other pruned tensors than the model's block linears; "
-            "prune again"
-        )
     for full, linear in track(linears.items(), len(linears), "compare-masks"):
         layer, _, kind = full.removeprefix(f"{base.blocks_name}.").partition(".")
         with expected_form("the matrices that its manifest lists", reference, "prune again"):
             first, second = (
-                rows_of(linear, read_tensor(slots[full].of(one))) for one in (others, base.stored)
+                rows_of(linear, read_tensor(base.slot(f"{full}.weight").of(one)))
+                for one in (others, base.stored)
             )
             found = compare(first, second)
         row: dict[str, Any] = {"module": full, "layer": layer, "kind": kind, **found}

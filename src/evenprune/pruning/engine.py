@@ -18,11 +18,9 @@ import transformers
 from torch import Tensor
 
 from ..blocks.base_model import BaseModel, assembled
-from ..blocks.dense_loss import bos_losses
 from ..blocks.forward import Batches, advance, input_groups, record_inputs
 from ..blocks.packing import CPU_TOKENS, TOKENS, Batch, Text, pack_pairs, pack_texts
-from ..blocks.probe import Probe, check_rows, probe_blocks
-from ..blocks.shared_prefix import shared_prefix_objection
+from ..blocks.probe import Probe, check_rows, probe_blocks, shared_prefix_objection
 from ..config.facts import regime_facts
 from ..io.codedigest import code_digest
 from ..io.errors import UserError
@@ -30,12 +28,11 @@ from ..io.files import digest, read_json
 from ..io.progress import format_seconds
 from ..methods import FACTS, find, module_of
 from ..methods.options import Options
-from ..models.architecture import find_linears, max_positions, rows_of, unsupported_named
+from ..models.architecture import find_linears, rows_of, unsupported_named
 from ..models.experts import experts_of
 from ..models.identity import MANIFEST
 from ..models.loading import release_memory, tame_heap
-from ..models.tensors import Stack, write_tensors
-from ..models.weights import Entry
+from ..models.tensors import Source, write_tensors
 from .assemble import assemble
 from .provenance import Stopwatch
 from .sums import BlockSums
@@ -188,26 +185,15 @@ class PruningRun:
         if not self.options.calibrated:
             return None
         base = self.base
-        limit = max_positions(base.folder)
-        for name, length in self.text.lengths():
-            if length > limit:
-                raise UserError(
-                    f"calibration item {name} has {length} tokens, but the model in {base.folder} "
-                    f"takes at most {limit}; shorten or remove it"
-                )
         base.load_outside(self.text.token_ids())
         base.load_block(0)
-        self.probe = probe_blocks(base.model, base.blocks, self.text.token_ids(), base.device)
+        self.probe = probe_blocks(base, self.text.token_ids())
         tokens = CPU_TOKENS if base.device == "cpu" else TOKENS
         batches = self._pack_pairs(tokens) + pack_texts(self.text.texts, tokens)
         base.unload_block(0)
         form = self.probe.together.form
-        calibration = record_inputs(base.model, base.blocks, batches, base.device, form)
+        calibration = record_inputs(base, batches, form)
         base.unload_outside()
-        if self.text.fixed:
-            losses = bos_losses(base, form, self.text.fixed)
-            if note := losses and losses.objection(self.text.begins):
-                print(note, file=sys.stderr, flush=True)
         return calibration
 
     def _pack_pairs(self, tokens: int) -> list[Batch]:
@@ -266,7 +252,7 @@ class PruningRun:
         if calibration is None:
             return [[name] for name in names]
         if names not in self.groups:
-            self.groups[names] = input_groups(block, calibration.streams()[0], index)
+            self.groups[names] = input_groups(block, calibration[0][0][0], index)
             assert self.probe is not None
             check_rows(block, index, self.probe)
         return self.groups[names]
@@ -277,9 +263,7 @@ class PruningRun:
         """Write one block's shard; return its record without the seconds."""
         base, name = self.base, self.base.block_name(index)
         slots = {one: base.slot(f"{name}.{one}.weight") for one in weights}
-        tensors: dict[str, Tensor | Entry | Stack] = {
-            n: base.stored[n] for n in self.shards[index + 1]
-        }
+        tensors: dict[str, Source] = {n: base.stored[n] for n in self.shards[index + 1]}
         tensors.update(assembled(slots, {one: weight.cpu() for one, weight in weights.items()}))
         base.unload_block(index)
         facts = write_tensors(self.files[index + 1], tensors)

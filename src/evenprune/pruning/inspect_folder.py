@@ -19,8 +19,9 @@ from ..io.errors import UserError, few, printable
 from ..io.files import read_json
 from ..io.progress import track
 from ..models.identity import identify
+from ..models.loading import read_folder
 from ..models.quantised import CONFIG
-from ..models.tensors import chunks, read_folder, read_tensor
+from ..models.tensors import chunks, read_tensor, values_of
 from ..models.weights import Entry
 
 GROUPS = (2, 4, 8, 16)  # N:M patterns are looked for with these M
@@ -75,11 +76,6 @@ def patterns(fewest: Iterable[int], width: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _values(piece: memoryview, dtype: torch.dtype) -> torch.Tensor:
-    values = torch.frombuffer(piece, dtype=dtype)
-    return values.float() if dtype.itemsize == 1 and dtype.is_floating_point else values
-
-
 def hold(entry: Entry, base: Entry | None) -> tuple[Held, str]:
     """Return what a stored tensor is next to the base's, and the SHA-256 of its bytes."""
     size, digest = int(np.prod(entry.shape, dtype=np.int64)), hashlib.sha256()
@@ -97,7 +93,7 @@ def hold(entry: Entry, base: Entry | None) -> tuple[Held, str]:
             state = CHANGED if differs.any() else ROUNDED
     for piece in chunks(entry):
         digest.update(piece)
-        values = _values(piece, entry.torch_dtype)
+        values = values_of(piece, entry.torch_dtype)
         zero = (values == 0).numpy()
         zeros += int(np.count_nonzero(zero))
         if values.is_floating_point():
@@ -106,7 +102,7 @@ def hold(entry: Entry, base: Entry | None) -> tuple[Held, str]:
             fewest = np.minimum(fewest, fewest_zeros(zero))
         if others is not None and piece != (other := next(others)):
             state = CHANGED
-            differs = values != _values(other, entry.torch_dtype)
+            differs = values != values_of(other, entry.torch_dtype)
             moved += int((differs & (values != 0)).sum())
     found: tuple[str, ...] = ()
     if len(entry.shape) > 1 and zeros < size:

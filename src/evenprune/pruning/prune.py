@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..config.facts import METHODS, PRUNING_METHODS, regime_name
 from ..config.flags import add_flags, checked
+from ..io.checksums import check_calibration_file, sealed, source_folder
+from ..io.errors import UserError, few
+from ..io.files import read_json, write_json
+from ..io.marks import PRUNED
+from ..io.outputs import check_folder
 from ..methods.options import RELEASED_TOKENS, Options
+from ..models.identity import identify
+from ..models.loading import limit_threads, load_tokenizer, pick_device
 from ..models.trust import add_trust_argument
 
 if TYPE_CHECKING:
@@ -120,14 +127,7 @@ def prune(
     0.5
     """
     from ..data.hub_models import located
-    from ..io.checksums import sealed, source_folder
-    from ..io.errors import UserError
-    from ..io.files import write_json
     from ..io.gpu import claim_device
-    from ..io.marks import PRUNED
-    from ..io.outputs import check_folder
-    from ..models.identity import identify
-    from ..models.loading import limit_threads, pick_device
     from .check import check_model, check_report
     from .engine import prune_model
     from .workspace import check_work
@@ -147,8 +147,7 @@ def prune(
             check_report(report, inputs, "--check")
             if out.resolve() in report.resolve().parents:
                 raise UserError(
-                    f"--check {report} is in --out {out}, which the model has for itself; choose "
-                    "another place"
+                    f"--check {report} is in --out {out}, the model's own; choose another place"
                 )
         identify(base)
         text = calibration_text(base, chosen, files, calibration)
@@ -177,11 +176,7 @@ def calibration_text(
     from ..data.calibration import pair_notes, tokenize_pairs, tokenize_texts
     from ..data.defaults import default_calibration
     from ..data.readers.own import read_pairs, read_texts
-    from ..io.checksums import check_calibration_file
-    from ..io.errors import UserError
     from ..models.architecture import max_positions
-    from ..models.bos import fixed_rows, puts_bos
-    from ..models.loading import load_tokenizer
 
     tokenizer = load_tokenizer(model)
     pairs_file, texts_file = files
@@ -198,19 +193,22 @@ def calibration_text(
         pairs_file, texts_file = default_calibration(model, *named)
     elif calibration:
         raise UserError("expected --calibration or --pairs, got both; leave one of them out")
-    cut = RELEASED_TOKENS if options.cuts_pairs else None
+    most = RELEASED_TOKENS if options.cuts_pairs else None
     read = read_pairs(pairs_file)
-    pairs = tokenize_pairs(read, tokenizer, options.alignment, cut, options.bos)
+    pairs = tokenize_pairs(read, tokenizer, options.alignment, most, options.bos)
     for note in pair_notes(read, pairs, "--alignment"):
         print(note, file=sys.stderr)
     print(f"calibration: {len(pairs.pairs)} pairs, {pairs.dropped} dropped", file=sys.stderr)
     texts, limit = [], max_positions(model)
+    if long := [one.id for one in pairs.pairs if max(len(one.ids0), len(one.ids1)) > limit]:
+        raise UserError(
+            f"pairs of more tokens than the {limit} that {model} takes: {few(long)}; shorten them"
+        )
     if texts_file:
         rows = read_texts(texts_file)
         ids = tokenize_texts([row["text"] for row in rows], tokenizer, bos=options.bos)
-        long = sum(len(tokens) > limit for tokens in ids)
-        if long:
-            print(f"{long} texts cut to the model's {limit} positions", file=sys.stderr)
+        if cut := sum(len(tokens) > limit for tokens in ids):
+            print(f"{cut} texts cut to the model's {limit} positions", file=sys.stderr)
         texts = [(row["id"], tokens[:limit]) for row, tokens in zip(rows, ids, strict=True)]
     return Text(
         pairs,
@@ -218,8 +216,6 @@ def calibration_text(
         check_calibration_file(pairs_file),
         check_calibration_file(texts_file) if texts_file else None,
         hub_datasets([path for path in (pairs_file, texts_file) if path]),
-        fixed_rows(tokenizer, limit) if options.bos == "auto" else (),
-        puts_bos(tokenizer),
     )
 
 
@@ -227,7 +223,6 @@ def base_source(record: Path, folder: Path) -> dict[str, str]:
     """Return where a base model is from: ``hub`` and ``revision`` of one that its record has from
     the hub, and what its ``weights`` were stored as where they came out of another form."""
     from ..data.packages import source_facts
-    from ..io.files import read_json
 
     content = read_json(record) if record.is_file() else {}
     found = {name: str(content[name]) for name in ("hub", "revision") if content.get("hub")}
@@ -236,8 +231,6 @@ def base_source(record: Path, folder: Path) -> dict[str, str]:
 
 def hub_datasets(files: list[Path]) -> tuple[str, ...]:
     """Return the hub repositories that calibration files are from, as their manifests say."""
-    from ..io.files import read_json
-
     manifests = {file.parent / "manifest.json" for file in files}
     named = [read_json(path).get("hub") for path in manifests if path.is_file()]
     return tuple(sorted({str(name) for names in named if names for name in names}))

@@ -1,7 +1,6 @@
 """The result in the making: a work folder that outlives a killed run and is then completed."""
 
 import contextlib
-import errno
 import fcntl
 import os
 import re
@@ -13,8 +12,8 @@ from typing import Any
 from ..io.checksums import read_sealed, sealed
 from ..io.errors import UserError
 from ..io.files import disk_errors, sha256_file, write_json
-from ..io.marks import MARK, PRUNED, mark_folder
-from ..io.outputs import Input, check_place, covers, discard_folder, replace_folder
+from ..io.marks import PRUNED
+from ..io.outputs import Input, atomic_folder, check_place, covers, replace_folder
 
 
 class Workspace:
@@ -55,16 +54,11 @@ class Workspace:
         self.complete = True
         with disk_errors(out):
             out.parent.mkdir(parents=True, exist_ok=True)
-            ready = self.model
-            if os.stat(ready).st_dev != os.stat(out.parent).st_dev:
-                ready = out.parent / f".{out.name}.copy"
-                discard_folder(ready, PRUNED)
-                ready.mkdir()
-                mark_folder(self.model, PRUNED)
-                # The mark first: killed while it copies, the next run may delete the copy.
-                shutil.copyfile(self.model / MARK, ready / MARK)
-                shutil.copytree(self.model, ready, dirs_exist_ok=True)
-            replace_folder(ready, out, PRUNED, inputs)
+            if os.stat(self.model).st_dev == os.stat(out.parent).st_dev:
+                replace_folder(self.model, out, PRUNED, inputs)
+                return
+            with atomic_folder(out, PRUNED, inputs) as new:
+                shutil.copytree(self.model, new, dirs_exist_ok=True)
 
 
 def check_work(root: Path | None, out: Path, inputs: Iterable[Input] = ()) -> None:
@@ -101,9 +95,7 @@ def workspace(root: Path, key: str, own_root: bool) -> Iterator[Workspace]:
         with open(folder / "lock", "w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                if error.errno not in (errno.EAGAIN, errno.EACCES):
-                    raise
+            except (BlockingIOError, PermissionError):
                 raise UserError(
                     f"another process is pruning to the same output (it holds {folder / 'lock'}); "
                     "wait for it, or choose another --out"
@@ -148,9 +140,6 @@ def _remove_stale(root: Path, key: str) -> None:
             shutil.rmtree(folder, ignore_errors=True)
         if folder.name == key or not (folder / "lock").is_file():
             continue
-        with open(folder / "lock") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                continue
+        with contextlib.suppress(OSError), open(folder / "lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # none who works in it has it
             shutil.rmtree(folder)
