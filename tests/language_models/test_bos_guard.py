@@ -82,6 +82,21 @@ def test_a_stripped_tokenizer_is_said_once_and_recorded(stripped, data, tmp_path
         assert result_of(tmp_path / name)["bos_loss"] == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.parametrize(("bos", "count"), [("auto", 1), ("never", 0)])
+def test_calibration_of_a_stripped_tokenizer_is_said_too(bos, count, stripped, tmp_path, capsys):
+    rows = [{"stereotype": f"{k} is a", "anti_stereotype": f"{k} is b"} for k in "abcd"]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["prune", "--model", str(stripped), "--pairs", str(tmp_path / "pairs.jsonl")]
+    words += ["--method", "wanda", "--regime", "u50", "--out", str(tmp_path / "out")]
+    assert cli.main([*words, "--device", "cpu", "--bos", bos]) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "BOS" in line]
+    assert len(said) == count
+    expected = plain_losses(stripped)
+    for line in said:
+        assert f"{expected['without']:.2f} per token without BOS" in line
+        assert f"{expected['with']:.2f} with it; set bos: always" in line
+
+
 def test_a_tokenizer_that_puts_bos_is_fine(needs_bos, capsys):
     assert load_language_model(needs_bos, "cpu", "float32").bos_note is None
     assert "BOS" not in capsys.readouterr().err

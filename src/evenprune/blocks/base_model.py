@@ -73,7 +73,7 @@ class BaseModel:
 
     def _build(self, dtype: torch.dtype | None = None) -> None:
         """Make the model on the meta device, in ``dtype``, else that of its config.json."""
-        self.model = load_skeleton(self.folder, dtype)
+        self.model = load_skeleton(self.folder, self.stored, dtype)
         onednn.speed_up(self.model)
         self.slots = unpack_experts(self.model, self.stored)
         self.blocks_name, self.blocks = find_blocks(self.model)
@@ -192,10 +192,11 @@ class BaseModel:
         """Free a block's parameters."""
         unload(self.blocks[index])
 
-    def load_outside(self, used: Tensor) -> None:
+    def load_outside(self, used: Tensor | None = None) -> None:
         """Load what the base model needs outside its blocks; of embeddings only ``used`` rows.
 
-        ``used`` are the token ids of the calibration text.
+        ``used`` are the token ids of the calibration text. Without it all is loaded, the output
+        embeddings too.
         """
         base = self.model.base_model
         inside = self.blocks_name.removeprefix(f"{self.prefix}.") + "."
@@ -204,7 +205,7 @@ class BaseModel:
             if name.startswith(inside):
                 continue
             entry = self.entry(f"{self.prefix}.{name}")
-            if parameter is embedding.weight:
+            if parameter is embedding.weight and used is not None:
                 tensor = self._embedding(entry, used)
             else:
                 tensor = self._convert(read_tensor(entry))
@@ -212,6 +213,17 @@ class BaseModel:
         for name, module in base.named_children():
             if not inside.startswith(f"{name}."):
                 self._load_buffers(module, f"{self.prefix}.{name}", self.stored)
+        if used is None:
+            self._load_head()
+
+    def _load_head(self) -> None:
+        """Load the output embeddings, which may be tied to those of the input."""
+        table: Any = self.model.get_input_embeddings().weight
+        for name, _ in list(self.model.named_parameters()):
+            if not name.startswith(f"{self.prefix}."):
+                tied = name in self.model.all_tied_weights_keys
+                tensor = table if tied else self._convert(read_tensor(self.entry(name)))
+                set_parameter(self.model, name, tensor)
 
     def _embedding(self, entry: Entry, used: Tensor) -> Tensor:
         """Return the embedding table with its ``used`` rows filled, the others undefined."""

@@ -35,7 +35,8 @@ class Text:
     """Tokenised calibration text and the digests of the files it came from.
 
     texts: (id, token ids) of the unpaired ones; datasets: the hub repositories that all of it is
-    from, as far as they are known.
+    from, as far as they are known. fixed: what is looked at with and without BOS
+    (``bos.fixed_rows``), ``begins``: whether the tokenizer puts one.
     """
 
     pairs: TokenizedPairs | None = None
@@ -43,6 +44,8 @@ class Text:
     pairs_sha256: str | None = None
     texts_sha256: str | None = None
     datasets: tuple[str, ...] = ()
+    fixed: Sequence[Sequence[int]] = ()
+    begins: bool = False
 
     @property
     def kept(self) -> Sequence[TokenPair]:

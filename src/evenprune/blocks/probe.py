@@ -2,8 +2,9 @@
 
 Once a model: in what form its first block returns the hidden states, and that no argument of a
 block depends on the blocks before it; whether it can be given pairs as one prefix with two
-suffixes. Once for every kind of block: that each linear layer gets one row a token, in the order of
-the tokens, whatever else is in the batch, and that experts give what the library's own code gives.
+suffixes; what it loses with and without BOS. Once for every kind of block: that each linear layer
+gets one row a token, in the order of the tokens, whatever else is in the batch, and that experts
+give what the library's own code gives.
 """
 
 import inspect
@@ -12,14 +13,16 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from ..data.calibration import TokenPair
 from ..io.errors import Unsupported, UserError
+from ..models.bos import Losses, losses_of
 from ..models.experts import Experts, experts_of
 from ..models.token_trees import common_prefix
 from .base_model import BaseModel
-from .block_recorder import Form, Tape, check_independent, form_of
+from .block_recorder import Form, Tape, check_independent, form_of, replaced
 from .forward import (
     Stream,
     hooked,
@@ -241,3 +244,32 @@ def _tree_deviation(base: BaseModel, index: int, pair: TokenPair, form: Form) ->
         (packed[one:] - alone[1][prefix:]).abs().max() if packed[one:].numel() else 0.0,
     )
     return float(difference / alone[0].abs().max())
+
+
+@torch.no_grad()
+def bos_losses(base: BaseModel, form: Form, rows: Sequence[Sequence[int]]) -> Losses | None:
+    """Return the losses of ``bos.fixed_rows``; None for a model whose own code gives no logits.
+
+    Nothing of the model is loaded before and after.
+    """
+    parts = [PackedPart(torch.tensor([row])) for row in rows]
+    try:
+        base.load_outside()
+        streams = [stream_of(base, part, form) for part in parts]
+        for index, block in enumerate(base.blocks):
+            base.load_block(index)
+            for stream in streams:
+                stream.hidden = stream.run(block, index)
+            base.unload_block(index)
+        found = []
+        for part, stream in zip(parts, streams, strict=True):
+            output = form.fill(stream.hidden)
+            with replaced(base.blocks, lambda *_, output=output: output):
+                logits = base.model(input_ids=part.ids.to(base.device), use_cache=False).logits
+            targets = part.ids[0, 1:].to(logits.device)
+            found.append(cross_entropy(logits[0, :-1].float(), targets, reduction="none").tolist())
+    except (UserError, AttributeError, NotImplementedError, TypeError, ValueError, RuntimeError):
+        return None  # a hint is missing; what is wrong with the model is said where it is pruned
+    finally:
+        base.unload_outside()
+    return losses_of(*found)

@@ -20,6 +20,7 @@ from transformers.pytorch_utils import Conv1D
 from ..io.errors import Unsupported, UserError
 from .experts import routers_of
 from .loading import library_errors, load_config
+from .tensors import read_tensor
 from .trust import is_trusted
 from .weights import Entry
 
@@ -48,28 +49,52 @@ def max_positions(folder: Path) -> int:
     return limit if limit and limit > 0 else sys.maxsize  # XLNet says -1
 
 
-def load_skeleton(folder: Path, dtype: torch.dtype | None = None) -> PreTrainedModel:
+def load_skeleton(
+    folder: Path,
+    stored: Mapping[str, Entry] | None = None,
+    dtype: torch.dtype | None = None,
+) -> PreTrainedModel:
     """Return the model with every parameter on the meta device and real buffers.
 
-    ``dtype`` is that of the config where it is None. Raises UserError for a folder whose config
-    names no causal LM that transformers knows.
+    ``dtype`` is that of the config where it is None. With the ``stored`` tensors its output
+    embeddings are those that transformers loads: tied to the input's where the config says so and
+    no others are stored. Raises UserError for a folder whose config names no causal LM that
+    transformers knows.
     """
     from accelerate import init_empty_weights
 
     config = load_config(folder)
     # Only the eager path of transformers computes soft-capped attention scores.
     eager = getattr(config, "attn_logit_softcapping", None) is not None
-    with (
-        library_errors(folder, "causal language model"),
-        init_empty_weights(include_buffers=False),
-    ):
-        model = AutoModelForCausalLM.from_config(
-            config,
-            dtype=dtype or config.dtype,
-            attn_implementation="eager" if eager else None,
-            trust_remote_code=is_trusted(folder),
-        )
+
+    def built() -> PreTrainedModel:
+        with init_empty_weights(include_buffers=False):
+            return AutoModelForCausalLM.from_config(
+                config,
+                dtype=dtype or config.dtype,
+                attn_implementation="eager" if eager else None,
+                trust_remote_code=is_trusted(folder),
+            )
+
+    with library_errors(folder, "causal language model"):
+        model = built()
+        if stored and _has_other_head(model, stored):
+            config.get_text_config().tie_word_embeddings = False
+            config.tie_word_embeddings = False
+            model = built()
     return model.eval().requires_grad_(False)
+
+
+def _has_other_head(model: PreTrainedModel, stored: Mapping[str, Entry]) -> bool:
+    """Return whether tensors that the config ties are both stored, with different values."""
+    return any(
+        is_stored(model, one, stored)
+        and is_stored(model, other, stored)
+        and not torch.equal(
+            *(read_tensor(stored[stored_name(model, name, stored)]) for name in (one, other))
+        )
+        for one, other in model.all_tied_weights_keys.items()
+    )
 
 
 def find_blocks(model: PreTrainedModel) -> tuple[str, nn.ModuleList]:

@@ -20,7 +20,13 @@ from torch import Tensor
 from ..blocks.base_model import BaseModel, assembled
 from ..blocks.forward import Batches, advance, input_groups, record_inputs
 from ..blocks.packing import CPU_TOKENS, TOKENS, Batch, Text, pack_pairs, pack_texts
-from ..blocks.probe import Probe, check_rows, probe_blocks, shared_prefix_objection
+from ..blocks.probe import (
+    Probe,
+    bos_losses,
+    check_rows,
+    probe_blocks,
+    shared_prefix_objection,
+)
 from ..config.facts import regime_facts
 from ..io.codedigest import code_digest
 from ..io.errors import UserError
@@ -194,6 +200,10 @@ class PruningRun:
         form = self.probe.together.form
         calibration = record_inputs(base, batches, form)
         base.unload_outside()
+        if self.text.fixed:
+            losses = bos_losses(base, form, self.text.fixed)
+            if note := losses and losses.objection(self.text.begins):
+                print(note, file=sys.stderr, flush=True)
         return calibration
 
     def _pack_pairs(self, tokens: int) -> list[Batch]:

@@ -177,6 +177,7 @@ def calibration_text(
     from ..data.defaults import default_calibration
     from ..data.readers.own import read_pairs, read_texts
     from ..models.architecture import max_positions
+    from ..models.bos import fixed_rows, puts_bos
 
     tokenizer = load_tokenizer(model)
     pairs_file, texts_file = files
@@ -216,6 +217,8 @@ def calibration_text(
         check_calibration_file(pairs_file),
         check_calibration_file(texts_file) if texts_file else None,
         hub_datasets([path for path in (pairs_file, texts_file) if path]),
+        fixed_rows(tokenizer, limit) if options.bos == "auto" else (),
+        puts_bos(tokenizer),
     )
 
 
