@@ -26,11 +26,11 @@ from ..models.architecture import find_blocks, find_linears, load_skeleton, stor
 from ..models.experts import is_packed
 from ..models.identity import EXPORT as INDEX
 from ..models.identity import carried_files, identify
-from ..models.loading import check_model_folder, stored_weights
+from ..models.loading import check_model_folder, weight_files
 from ..models.tensors import read_tensor, write_tensors
 from ..models.trust import add_trust_argument
 from ..models.weights import INDEX as WEIGHT_INDEX
-from ..models.weights import Entry
+from ..models.weights import Entry, read_header
 from .export_card import export_card
 from .sparse24 import BITS, FORMAT, METHOD, NotSparse24Error, compress, decompress
 
@@ -146,7 +146,7 @@ def export_sparse24(
 def _exported(model: Path, out: Path) -> dict[str, Any]:
     check_folder(out, EXPORT, [model])
     identity = identify(model)
-    headers = stored_weights(model)
+    headers = {file: read_header(file) for file in weight_files(model)}
     stored = {name: entry for header in headers.values() for name, entry in header.items()}
     linears = block_linears(model, stored)
     form = {"quant_method": METHOD, "format": FORMAT, "layers": sorted(linears)}
