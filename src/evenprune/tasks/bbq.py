@@ -20,7 +20,7 @@ from ..data.prompts import by_text
 from ..data.readers.bbq import BBQ_ORDER, UNTOLD, BBQItem, bbq_files, read_bbq
 from ..io.errors import UserError
 from ..stats.metrics import Metric, bbq_metrics, macro
-from .lettered_options import Chosen, LetteredTask, score_prompts, shown_item
+from .lettered_options import Chosen, LetteredTask, shown_item
 from .protocol import Facts, Protocol
 from .sampling import stratified_sample
 
@@ -52,12 +52,9 @@ def target_answer(item: BBQItem) -> int | None:
     """
     groups = {_normal(name) for name in item.stereotyped_groups}
     found = []
-    for index in range(3):
-        if index == item.unknown:
-            continue
-        label = item.groups[index]
-        names = [label, item.names[index], *re.split("[-_]", label)]
-        if any(_normal(name) in groups for name in names if name):
+    for index, (label, name) in enumerate(zip(item.groups, item.names)):
+        names = {_normal(one) for one in (label, name, *re.split("[-_]", label)) if one}
+        if index != item.unknown and names & groups:
             found.append(index)
     return found[0] if len(found) == 1 else None
 
@@ -158,13 +155,10 @@ class BBQ(LetteredTask):
 
         The latter are ln p of the same tokens behind ``Answer:`` alone.
         """
-        names = {item.answers: item.id for item, _ in chosen}
-        texts = {item.answers: by_text(shown_item(item))[1] for item, _ in chosen}
-        prompts = [("Answer:", several) for several in texts.values()]
-        chat, label = bool(spec.chat_template), f"{self.name} priors"
-        named = [names[answers] for answers in texts]
-        scores = score_prompts(lm, prompts, spec.batch_size, chat, label, named)
-        priors = {answers: found.logprobs for answers, found in zip(texts, scores, strict=True)}
+        items = {item.answers: item for item, _ in chosen}
+        prompts = [("Answer:", by_text(shown_item(item))[1]) for item in items.values()]
+        scores = self.scored(lm, prompts, items.values(), spec, " priors")
+        priors = {answers: found.logprobs for answers, found in zip(items, scores, strict=True)}
         return [
             (item, {**head, "text_priors": priors[item.answers]})
             for item, head in super().with_texts(lm, chosen, spec)

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache, partial
 from importlib.metadata import distribution
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,21 +61,16 @@ def request_parts(requests: Sequence[tuple], batch_size: int) -> list[list[int]]
     are computed together.
     """
     heads: dict[tuple, list[int]] = {}
+    longest: dict[tuple, int] = {}
     for k, (_, context, continuation) in enumerate(requests):
         heads.setdefault((*context, *continuation)[:-1], []).append(k)
-    contexts: dict[tuple, list[tuple]] = {}
-    for head, members in heads.items():
-        contexts.setdefault(tuple(requests[members[0]][1]), []).append(head)
-    ordered = sorted(
-        (-len(context), -max(map(len, found)), context, sorted(found))
-        for context, found in contexts.items()
-    )
-    rows = [heads[head] for *_, found in ordered for head in found]
+    contexts = {head: tuple(requests[members[0]][1]) for head, members in heads.items()}
+    for head, context in contexts.items():
+        longest[context] = max(longest.get(context, 0), len(head))
+    ordered = sorted((-len(c), -longest[c], c, head) for head, c in contexts.items())
+    rows = [heads[head] for *_, head in ordered]
     size = PART_BATCHES * batch_size
-    return [
-        [k for members in rows[start : start + size] for k in members]
-        for start in range(0, len(rows), size)
-    ]
+    return [list(chain(*rows[start : start + size])) for start in range(0, len(rows), size)]
 
 
 @cache
@@ -135,17 +131,15 @@ def _model_class() -> type:
             # lm-eval calls this once a batch of rolling windows, but once for all other
             # requests: those are cut, so that the parts that are finished can be kept.
             whole = [list(range(len(requests)))]
-            parts = whole if self.rolling else request_parts(requests, self.batch_size)
-            found: list[tuple[float, bool]] = [(0.0, False)] * len(requests)
-            for part in parts:
+            found: dict[int, tuple[float, bool]] = {}
+            for part in whole if self.rolling else request_parts(requests, self.batch_size):
                 compute = partial(self._part, part, requests)
                 kept = self.language_model.kept(STAGE, self.parts, compute)
+                found |= zip(part, map(tuple, kept), strict=True)
                 if self.progress is not None:
                     self.progress.update(len(part))
                 self.parts += 1
-                for k, (total, greedy) in zip(part, kept, strict=True):
-                    found[k] = (total, greedy)
-            return found
+            return [found[k] for k in range(len(requests))]
 
         def _part(self, part: list[int], requests: list) -> tuple[list, list]:
             for k in part:
@@ -267,10 +261,9 @@ class Harness:
             {"query": item.query, "choices": list(item.choices), "label": str(item.gold)}
             for item in items
         ]
-        names = [item.id for item in items]
+        file, names = "hellaswag/hellaswag.yaml", [item.id for item in items]
         # As a column, not as a template: lm-eval takes what a template renders as digits for the
         # number of a choice.
-        file = "hellaswag/hellaswag.yaml"
         return self.run(name, file, documents, names, doc_to_text="query")
 
     def mmlu(self, items: Sequence[ChoiceItem]) -> Documents:
@@ -288,8 +281,7 @@ class Harness:
             }
             for item in items
         ]
-        file = "mmlu/default/_default_template_yaml"
-        names = [item.id for item in items]
+        file, names = "mmlu/default/_default_template_yaml", [item.id for item in items]
         return self.run("mmlu", file, documents, names, description=MMLU_HEADER)
 
     def wikitext(self, pages: Sequence[str]) -> list[tuple[float, int, int]]:

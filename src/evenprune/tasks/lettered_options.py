@@ -8,7 +8,7 @@ log-probability of its tokens. Bare ``encode("A")`` is never used: it differs in
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, permutations
 from typing import TYPE_CHECKING, Any
@@ -257,16 +257,23 @@ class LetteredTask(ItemTask):
     records.
     """
 
+    def scored(
+        self, lm: "LanguageModel", prompts: Sequence[Prompt], items: Iterable[Any], spec: Protocol,
+        part: str = "",
+    ) -> list[OptionScores]:  # fmt: skip
+        """Return the scores of prompts that belong to ``items``."""
+        chat, names = bool(spec.chat_template), [item.id for item in items]
+        return score_prompts(lm, prompts, spec.batch_size, chat, f"{self.name}{part}", names)
+
     def with_texts(self, lm: "LanguageModel", chosen: Chosen, spec: Protocol) -> Chosen:
         """Return items whose records also have the ``text_logprobs`` of the answers.
 
         These are ln p of each answer's text behind ``prompts.by_text``, without tokens that all
         answers begin with.
         """
-        names = [item.id for item, _ in chosen]
-        prompts = [by_text(shown_item(item)) for item, _ in chosen]
-        chat, label = bool(spec.chat_template), f"{self.name} texts"
-        scores = score_prompts(lm, prompts, spec.batch_size, chat, label, names)
+        items = [item for item, _ in chosen]
+        prompts = [by_text(shown_item(item)) for item in items]
+        scores = self.scored(lm, prompts, items, spec, " texts")
         return [
             (item, {**head, "text_logprobs": found.logprobs})
             for (item, head), found in zip(chosen, scores, strict=True)
@@ -283,8 +290,7 @@ class LetteredTask(ItemTask):
         jobs = [(item, head, order) for item, head in items for order in ORDERS[spec.orders]]
         style = STYLES[self.style(spec)]
         prompts = [style(shown_item(item, order)) for item, _, order in jobs]
-        chat, names = bool(spec.chat_template), [item.id for item, _, _ in jobs]
-        scores = score_prompts(lm, prompts, spec.batch_size, chat, self.name, names)
+        scores = self.scored(lm, prompts, [item for item, _, _ in jobs], spec)
         return [
             make_record({"item_id": item.id, "category": item.category, **head}, order, score, item)
             for (item, head, order), score in zip(jobs, scores, strict=True)

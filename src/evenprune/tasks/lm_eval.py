@@ -39,21 +39,14 @@ def item_records(name: str, samples: Sequence[Mapping[str, Any]]) -> list[dict[s
     """Return one record a document of a task from lm-eval's samples, one a filter."""
     found: dict[int, dict[str, Any]] = {}
     for sample in sorted(samples, key=lambda one: one["doc_id"]):
-        record = found.setdefault(
-            sample["doc_id"],
-            {
-                "item_id": f"{name}-{sample['doc_id']}",
-                "category": name,
-                "document_sha256": str(sample["doc_hash"]),
-                "values": {},
-            },
-        )
+        number, about = sample["doc_id"], {"document_sha256": str(sample["doc_hash"])}
+        about |= {"item_id": f"{name}-{number}", "category": name}
+        values = found.setdefault(number, {**about, "values": {}})["values"]
         for one in sample["metrics"]:
             value = float(sample[one]) if isinstance(sample[one], Real) else math.nan
-            record["values"][metric_name(one, sample["filter"])] = (
-                value if math.isfinite(value) else None
-            )
-    return [found[number] for number in sorted(found)]
+            known = value if math.isfinite(value) else None
+            values[metric_name(one, sample["filter"])] = known
+    return list(found.values())
 
 
 def aggregates(

@@ -71,8 +71,8 @@ def _bos(lm: LanguageModel, name: str) -> int:
     return bos
 
 
-def _total(records: Records) -> Metric:
-    return perplexity([r["nll"] for r in records], [r["n_tokens"] for r in records])
+def _total(records: Records, counts: str = "n_tokens") -> Metric:
+    return perplexity([r["nll"] for r in records], [r[counts] for r in records])
 
 
 def _scored(
@@ -80,10 +80,16 @@ def _scored(
     windows: Rows,
     spec: Protocol,
     part: str,
-    names: Sequence[int | str],
+    names: Sequence[int | str] | None = None,
     skip: int = 0,
 ) -> Records:
-    """Return a record of each window, of its targets after the first ``skip``."""
+    """Return a record of each window, of its targets after the first ``skip``.
+
+    Without ``names`` of a sample of the windows, which their numbers then name.
+    """
+    if names is None:
+        chosen = stratified_sample([part] * len(windows), spec.limit, spec.seed)
+        windows, names = [windows[k] for k in chosen], chosen
     if not windows:
         raise UserError(
             f"perplexity {part} finds nothing to score: the text is too short, for a context of "
@@ -101,24 +107,16 @@ def _scored(
     ]
 
 
-def _sampled(lm: LanguageModel, windows: Rows, spec: Protocol, part: str, skip: int = 0) -> Records:
-    """Return the records of a sample of windows."""
-    chosen = stratified_sample([part] * len(windows), spec.limit, spec.seed)
-    return _scored(lm, [windows[k] for k in chosen], spec, part, chosen, skip)
-
-
 def gptq(lm: LanguageModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
     """Return window records and the perplexity of ``gptq2048`` or ``gptq2048+bos``."""
     window = min(GPTQ_WINDOW, lm.max_length)
     tokens = lm.encode(["\n\n".join(rows)])[0]
-    start: list[int] = []
-    if name.endswith("+bos"):
-        start = [_bos(lm, name)]
-        if tokens[:1] == start:
-            tokens = tokens[1:]  # the tokenizer's own: each window gets one
+    start = [_bos(lm, name)] if name.endswith("+bos") else []
+    if start and tokens[:1] == start:
+        tokens = tokens[1:]  # the tokenizer's own: each window gets one
     # With BOS the text gives one token less, so that a window still fits the context.
     windows = [[*start, *part] for part in _windows(tokens, window - len(start))]
-    records = _sampled(lm, windows, spec, name)
+    records = _scored(lm, windows, spec, name)
     return records, {f"ppl_{name.replace('2048', '')}": _total(records)}
 
 
@@ -136,11 +134,10 @@ def paper(lm: LanguageModel, rows: Sequence[str], spec: Protocol, name: str) -> 
     if bos is not None:
         windows = [[bos, *part[1:]] for part in windows]
     # Targets at positions window/2 + 1 .. window - 1; loss k belongs to position k + 1.
-    records = _sampled(lm, windows, spec, name, window // 2)
-    nll, counts = ([record[key] for record in records] for key in ("nll", "n_tokens"))
-    running = [exp_loss(a / b) for a, b in zip(accumulate(nll), accumulate(counts))]
-    value = metric(sum(running) / len(running), len(running))
-    return records, {"ppl_paper": value}
+    records = _scored(lm, windows, spec, name, skip=window // 2)
+    nll, counts = (accumulate([record[x] for record in records]) for x in ("nll", "n_tokens"))
+    running = [exp_loss(a / b) for a, b in zip(nll, counts)]
+    return records, {"ppl_paper": metric(sum(running) / len(running), len(running))}
 
 
 def evaluate_rows(lm: LanguageModel, rows: Sequence[str], spec: Protocol, name: str) -> Found:
@@ -171,9 +168,7 @@ def lmeval(lm: LanguageModel, rows: Sequence[str], spec: Protocol, name: str) ->
         }
         for k, (loglikelihood, words, size) in zip(chosen, results)
     ]
-    nll = [r["nll"] for r in records]
-    word = perplexity(nll, [r["n_words"] for r in records])
-    byte = perplexity(nll, [r["n_bytes"] for r in records])
+    word, byte = (_total(records, counts) for counts in ("n_words", "n_bytes"))
     bits = metric(None if byte["value"] is None else math.log2(byte["value"]), byte["n"])
     metrics = {"word_ppl_lmeval": word, "byte_ppl_lmeval": byte, "bits_per_byte_lmeval": bits}
     return records, metrics

@@ -67,12 +67,10 @@ def clusters(items: list[UnqoverItem]) -> list[str]:
     names = []
     for item in items:
         people = sorted(a for k, a in enumerate(item.answers) if k != item.unknown)
-        question = item.question
-        if item.id.isdigit() and int(item.id) % 2:
-            twin = partner.get(str(int(item.id) - 1))
-            if twin is not None and twin.context == item.context:
-                question = twin.question
-        names.append(" | ".join([item.category, *people, question]))
+        negation = item.id.isdigit() and int(item.id) % 2
+        twin = partner.get(str(int(item.id) - 1)) if negation else None
+        asked = twin if twin is not None and twin.context == item.context else item
+        names.append(" | ".join([item.category, *people, asked.question]))
     return names
 
 
