@@ -49,10 +49,8 @@ NOT_RUN = {
     "evenprune explain answer --cell "
     "smollm2-135m/debias-sparsegpt/2of4/ss.groups-b64/stereoset": "shows a finished run; "
     "tests/workflow and tests/reporting run it",
-    "evenprune evaluate --model pruned/debias --benchmark unqover --out evals/unqover --backend "
-    "vllm": "needs vLLM; tests/language_models runs it where there is one",
     "evenprune evaluate --model pruned/debias --benchmark crows_pairs --limit 200 --out "
-    "evals/debias": "the tutorial runs it with a baseline",
+    "evals/debias": "the tutorial runs it",
     "evenprune compare smollm2-135m pruned/debias --benchmark stereoset --benchmark crows_pairs "
     "--limit 200": "the tutorial runs it with one model more",
     "evenprune gpu-check --out REPORT": "needs a GPU; tests/hardware runs it on a CPU",

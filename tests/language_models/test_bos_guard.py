@@ -1,5 +1,6 @@
 """The loss of a fixed text with and without BOS: said where the tokenizer's way is worse."""
 
+import json
 import math
 import shutil
 from collections import Counter

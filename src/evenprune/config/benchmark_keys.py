@@ -31,7 +31,8 @@ class Asked(Section):
     by_text: bool = False
     """`bbq`, `unqover` with `split: balanced`: score texts too, for models at chance by letter"""
     style: str | None = None
-    """prompt style of UnQover and BBQ: see `split`; null: the model's, else the task's"""
+    """prompt style of UnQover and BBQ: `fairsteer`, `cal0`, `cal_fs`, `helm`, `lighteval`; null:
+    the model's, else the task's"""
     split: str | None = None
     """part or variant of the task, see `docs/evaluation.md`; null: the model's, else the task's"""
     orders: Literal[1, 6] = 1
