@@ -7,6 +7,7 @@ Every key is said once, here, in ``*_keys.py`` or in ``catalogue.py``: the table
 own. No torch here: this module is imported while Snakemake builds its graph.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -100,7 +101,18 @@ class Experiment(Section):
 
 # Below a mirror's folder: no part begins with a dot.
 _PART = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
-Folder = Annotated[str, StringConstraints(pattern=rf"^{_PART}(/{_PART})*$")]
+
+
+def _folder(text: str) -> str:
+    if not re.fullmatch(rf"{_PART}(/{_PART})*", text):
+        raise ValueError(
+            "expected a folder below the mirror's: a relative path of letters, digits, '.', '_', "
+            "'+' and '-', without '..'"
+        )
+    return text
+
+
+Folder = Annotated[str, AfterValidator(_folder)]
 # Of a file or folder of one's own.
 OwnPath = Annotated[Place, StringConstraints(strip_whitespace=True, min_length=1)]
 
