@@ -120,8 +120,6 @@ def given(flag, name):
     return lambda wildcards, input: f"{flag} {input[name]}" if input.get(name) else ""
 
 
-
-
 def of_point(function, *arguments):
     """A function of a checkpoint, as one of the wildcards that name it."""
 
