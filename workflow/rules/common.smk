@@ -167,6 +167,12 @@ def on_gpus(wildcards, input):
     return f"--gpus {count}" if (count := all_gpus(wildcards)) > 1 else ""
 
 
+def serving_memory(wildcards):
+    """MB of all checkpoints that are loaded at once; on a GPU it has their weights."""
+    at_once = 1 if CONFIG.serving.engines == "in-turn" else len(PATHS.served(wildcards.model))
+    return 24_000 + 8_000 * at_once if CONFIG.device == "cuda" else 6_000 * at_once
+
+
 # GPUs of a job that loads one block at a time, and of one that loads the whole model.
 one_gpu = lambda wildcards: job_options.gpus_for(CONFIG)
 all_gpus = lambda wildcards: job_options.gpus_for(CONFIG, wildcards.model)

@@ -22,12 +22,6 @@ rule export_sparse24:
         " --out {output} >{log} 2>&1"
 
 
-def serving_memory(wildcards):
-    """MB of all checkpoints that are loaded at once; on a GPU it has their weights."""
-    at_once = 1 if CONFIG.serving.engines == "in-turn" else len(PATHS.served(wildcards.model))
-    return 24_000 + 8_000 * at_once if CONFIG.device == "cuda" else 6_000 * at_once
-
-
 rule benchmark_serving:
     """Measure the speed and energy of a model's checkpoints in turn; nothing else runs meanwhile."""
     input:
