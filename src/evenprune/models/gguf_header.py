@@ -9,9 +9,9 @@ import contextlib
 import math
 import re
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from unittest import mock
 
 from ..io.errors import UserError, shown
 from ..io.reading import reading
@@ -61,9 +61,17 @@ def _reader(path: Path) -> "GGUFReader":
     return Plain(path)
 
 
-def read_once(header: Header) -> contextlib.AbstractContextManager[Any]:
+@contextlib.contextmanager
+def read_once(header: Header) -> Iterator[None]:
     """Let transformers take what was read, which it would read again for each of three parts."""
-    return mock.patch("gguf.GGUFReader", return_value=header.reader)
+    import gguf
+
+    before = gguf.GGUFReader
+    gguf.GGUFReader = lambda *_args, **_kwargs: header.reader  # type: ignore[misc, assignment]
+    try:
+        yield
+    finally:
+        gguf.GGUFReader = before  # type: ignore[misc]
 
 
 def read_header(path: Path) -> Header:
