@@ -65,6 +65,7 @@ def recorded(tmp_path_factory):
     few = functools.partial(lm_eval.tasks.TaskManager, include_defaults=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lm_eval.tasks, "TaskManager", few)
+        patch.setattr("datasets.config.HF_DATASETS_CACHE", str(root / "cache"))  # not in HOME
         for seed, side in enumerate(SIDES):
             model = save_model(root / f"model-{side}", seed=seed)
             words = ["run", "--model", "hf", "--model_args", f"pretrained={model},dtype=float32"]
