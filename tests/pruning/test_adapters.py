@@ -148,7 +148,7 @@ def test_the_gradient_is_that_of_single_sentences_in_float64(trees, tmp_path):
     tuning.trees = trees
     leads = tuning.leads(contexts)
     losses, falls = tuning.terms(contexts, [1] * len(contexts), leads)
-    drift = tuning.divergence(TEXTS[:1])
+    drift, text_loss = tuning.costs(TEXTS[:1])
     ((losses + (falls**2).mean(1)).sum() + drift).backward()
     tuning.adapters.gather()
     model = in_float64(base)
@@ -173,6 +173,7 @@ def test_the_gradient_is_that_of_single_sentences_in_float64(trees, tmp_path):
     before = log_probs(model, TEXTS[0])
     right = (before.exp() * (before - log_probs(model, TEXTS[0], weights))).sum()
     assert drift.item() == pytest.approx(right.item(), rel=1e-3)
+    assert text_loss.item() == pytest.approx(-log_p(model, TEXTS[0], weights).item(), rel=1e-3)
     (total + right).backward()
     for name, both in changes.items():
         for matrix, found in zip(both, tuning.adapters.matrices[name], strict=True):
@@ -180,36 +181,37 @@ def test_the_gradient_is_that_of_single_sentences_in_float64(trees, tmp_path):
             torch.testing.assert_close(found.grad.double(), matrix.grad, **close)
 
 
-@pytest.mark.parametrize("budget", ["kl", "fall"])
+@pytest.mark.parametrize("budget", ["kl", "fall", "text"])
 def test_the_scale_chosen_is_the_largest_within_the_budgets(budget, tmp_path, monkeypatch):
     base, pairs = made(tmp_path / "model")
     contexts = contexts_of(pairs)
 
-    def curve(kl=10.0, fall=1e3):
+    def curve(kl=10.0, fall=1e3, text=1e3):
         options = Options("debias-lora", "2of4", lora_budget=kl)
         monkeypatch.setattr(module, "FALL", fall)
+        monkeypatch.setattr(module, "DEARER", text / kl)
         return drawn(Tuning(base, contexts, TEXTS, options)).curve(contexts, TEXTS)
 
     first, whole = curve()
     assert (first["scale"], first["kl"], whole["scale"]) == (0.0, 0.0, 1.0)
     assert first["fall"] == pytest.approx(0.0, abs=1e-4)
-    most = whole[budget] / 5
+    most = (whole[budget] - first[budget]) / 5
     found = curve(**{budget: most})
     assert found[0] == first
     assert found[-1] == whole
-    values = [one[budget] for one in found]
-    assert values == sorted(values)  # so that the bisection finds the largest
-    chosen = max(one["scale"] for one in found if one[budget] <= most)
+    rises = {one["scale"]: one[budget] - first[budget] for one in found}
+    assert list(rises.values()) == sorted(rises.values())  # so that the bisection finds the largest
+    chosen = max(scale for scale, rise in rises.items() if rise <= most)
     assert 0 < chosen < 1
-    larger = SCALES[SCALES.index(chosen) - 1]
-    assert next(one[budget] for one in found if one["scale"] == larger) > most
+    assert rises[SCALES[SCALES.index(chosen) - 1]] > most
 
 
 @pytest.mark.parametrize("why", ["out of budget", "it does not fall"])
 def test_nothing_is_changed_by_what_does_not_gain(why, tmp_path, monkeypatch, capsys):
     base, pairs = made(tmp_path / "model")
     if why == "it does not fall":
-        same = [{"scale": scale, "loss": 1.0, "fall": 0.0, "kl": 0.0} for scale in (0.0, 1.0)]
+        point = {"loss": 1.0, "fall": 0.0, "kl": 0.0, "text": 1.0}
+        same = [point | {"scale": scale} for scale in (0.0, 1.0)]
         monkeypatch.setattr(Tuning, "curve", lambda *_: same)
     before = dict(base.stored)
     given = {"lora_steps": 2, "lora_rate": 0.5, "lora_budget": 1e-9}
@@ -319,7 +321,7 @@ def test_whole_groups_and_every_fifth_text_are_held_out(tmp_path):
 # A whole run: what is changed, what prunes it, what is recorded and refused
 
 
-LORA = {"method": "debias-lora", "lora_steps": 5, "lora_rate": 0.01, "lora_blocks": 1}
+LORA = {"method": "debias-lora", "lora_steps": 5, "lora_rate": 0.01, "lora_blocks": 1, "lora_budget": 1}
 
 
 def run(base, pairs, out, **options):
