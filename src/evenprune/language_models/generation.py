@@ -1,7 +1,8 @@
 """Greedy answers: in batches of similar length, each through transformers' ``generate``."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,8 +15,6 @@ from transformers import (
 )
 
 from ..io.errors import UserError
-from ..io.progress import Progress
-from ..stats.finite import require_finite
 from .language_model import LanguageModel
 from .prefix_sharing import Rows
 
@@ -54,8 +53,8 @@ def greedy(
     stop: str | None = None,
     note: Callable[[int, list[int], torch.Tensor], Any] | None = None,
     names: Sequence[object] | None = None,
-) -> Iterator[tuple[int, Completion, list[int], Any]]:
-    """Yield (row number, completion, its tokens, note) of every row, shortest prompts first.
+) -> list[tuple[Completion, list[int], Any]]:
+    """Return (completion, its tokens, note) of every row.
 
     ``rows`` are prompts as token ids; batches hold prompts of similar length. At most
     ``new_tokens`` tokens are generated, up to an end token or ``stop``. ``note`` is called with
@@ -79,32 +78,31 @@ def greedy(
         raise UserError(
             "a prompt has no token and the tokenizer adds no BOS; the prompt must not be empty"
         )
+    prompts = [list(row[-room:]) for row in rows]
+
+    def compute(batch: list[int]) -> list[tuple[list[int], str, float, Any]]:
+        chosen = [prompts[k] for k in batch]
+        made, steps = generate_batch(lm, chosen, new_tokens, stop, note is not None)
+        kept = []
+        for row, (k, (tokens, finish, total)) in enumerate(zip(batch, made, strict=True)):
+            logits = [step[row] for step in steps[: len(tokens)]]
+            found = note(k, tokens, torch.stack(logits)) if note and tokens else None
+            kept.append((tokens, finish, total, found))
+        return kept
+
     order = sorted(range(len(rows)), key=lambda k: (len(rows[k]), k))
-    progress = Progress(len(rows), label, announced=True)
-    for number, start in enumerate(range(0, len(order), batch_size)):
-        batch = order[start : start + batch_size]
-        prompts = [list(rows[k][-room:]) for k in batch]
-
-        def compute(batch: list[int] = batch, prompts: list[list[int]] = prompts) -> Any:
-            made, steps = generate_batch(lm, prompts, new_tokens, stop, note is not None)
-            sound = [(names[k] if names else k, [made[row][2]]) for row, k in enumerate(batch)]
-            # A note is taken of logits, which must be sound before it is.
-            require_finite(label, sound)
-            kept = []
-            for row, (k, (tokens, finish, _)) in enumerate(zip(batch, made, strict=True)):
-                logits = [step[row] for step in steps[: len(tokens)]]
-                found = note(k, tokens, torch.stack(logits)) if note and tokens else None
-                kept.append([tokens, finish, found])
-            return kept, sound
-
-        kept = lm.kept(label, number, compute)
-        for k, prompt, (tokens, finish, found) in zip(batch, prompts, kept, strict=True):
-            text = str(lm.tokenizer.decode(tokens, skip_special_tokens=True))
-            if stop:
-                text = text.partition(stop)[0]
-            cut = len(prompt) < len(rows[k])
-            yield k, Completion(text, len(prompt), len(tokens), finish, cut), tokens, found
-        progress.update(len(batch))
+    batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    made = lm.batched(
+        label, names or range(len(rows)), ((batch, partial(compute, batch)) for batch in batches)
+    )
+    answers = []
+    for k, prompt in enumerate(prompts):
+        tokens, finish, _, found = made[k]
+        text = str(lm.tokenizer.decode(tokens, skip_special_tokens=True))
+        text = text.partition(stop)[0] if stop else text
+        cut = len(prompt) < len(rows[k])
+        answers.append((Completion(text, len(prompt), len(tokens), finish, cut), tokens, found))
+    return answers
 
 
 class _StopAtText(StoppingCriteria):

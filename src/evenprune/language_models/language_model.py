@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from ..io import onednn
 from ..io.errors import UserError
+from ..io.progress import Progress
 from ..models.bos import Losses, check_bos, fixed_rows, losses_of, puts_bos, tokens_of
 from ..models.loading import (
     limit_threads,
@@ -41,12 +42,18 @@ CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"
 # Logits held at once, in elements: on a CPU as many as stay in its caches (2 MB), on a GPU 256 MB.
 LOGITS = {"cpu": 500_000, "cuda": 64_000_000}
 FEWEST_POSITIONS = 128  # of one product with the output embeddings, where fewer would be slow
-# Numbers that a model gave, by what they belong to.
-Named = Iterable[tuple[object, Sequence[float]]]
 # Logits of the tokens asked for at one position, and ln of the sum of exp of all tokens' logits.
 Position = tuple[list[float], float]
-# The rows of a batch, and what computes their positions.
-Batches = Iterator[tuple[list[int], Callable[[], list[Position]]]]
+# The numbers of a batch's items, and what computes a value for each, as JSON.
+Batches = Iterable[tuple[list[int], Callable[[], Sequence[Any]]]]
+
+
+def numbers(value: Any) -> Iterator[float]:
+    """Yield the numbers in a value as JSON has it."""
+    if isinstance(value, list | tuple):
+        yield from chain.from_iterable(map(numbers, value))
+    elif isinstance(value, int | float):
+        yield value
 
 
 def context_length(config: Any) -> int:
@@ -179,19 +186,35 @@ class LanguageModel:
         """
         return user_turns(self.tokenizer, prompts)
 
-    def kept(self, label: str, number: int, compute: Callable[[], tuple[Any, Named]]) -> Any:
+    def kept(
+        self, label: str, number: int, names: Iterable[object], compute: Callable[[], Sequence[Any]]
+    ) -> Sequence[Any]:
         """Return the values of a batch, kept in the journal under ``label`` and its number.
 
-        Where there are none ``compute`` returns them, and the numbers among them by item. All
-        that is computed goes through here: raises UserError, and keeps nothing, where a score is
-        not a finite number.
+        Where there are none ``compute`` returns them, one for each of ``names``. All that is
+        computed goes through here: raises UserError, and keeps nothing, where a number is not
+        finite.
         """
-        values = self.journal.get(label, number)
+        values: Sequence[Any] | None = self.journal.get(label, number)
         if values is None:
-            values, scores = compute()
+            values = compute()
+            scores = zip(names, (list(numbers(value)) for value in values), strict=True)
             require_finite(label, scores)
             self.journal.put(label, number, values)
         return values
+
+    def batched(self, label: str, names: Sequence[object], batches: Batches) -> dict[int, Any]:
+        """Return the value of each item, by its number, of which ``batches`` have each once.
+
+        Finished batches are kept under ``label``; see ``kept``. ``names`` are those of all items.
+        """
+        found: dict[int, Any] = {}
+        progress = Progress(len(names), label, announced=True)
+        for number, (batch, compute) in enumerate(batches):
+            values = self.kept(label, number, [names[k] for k in batch], compute)
+            found |= zip(batch, values, strict=True)
+            progress.update(len(batch))
+        return found
 
     def encode(self, texts: Sequence[str], special: bool = True) -> list[list[int]]:
         """Return token ids, with the tokenizer's own special tokens unless ``special`` is False.
@@ -292,42 +315,32 @@ class LanguageModel:
                 yield self.transform(logits.float())
 
     @torch.inference_mode()
-    def token_nll(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Return -ln p of each token given those before it, (batch, length - 1), float32."""
-        hidden = self.hidden(tokens)[:, :-1]
-        targets = tokens[:, 1:].to(hidden.device)
-        wanted, start, parts = targets.flatten(), 0, []
-        for logits in self.logit_pieces(hidden.flatten(0, 1)):
-            part = wanted[start : start + len(logits)]
-            parts.append(cross_entropy(logits, part, reduction="none"))
-            start += len(logits)
-        return torch.cat(parts).reshape(targets.shape)
-
-    @torch.inference_mode()
-    def _positions(self, states: Callable[[], torch.Tensor], wanted: Rows) -> list[Position]:
+    def _positions(
+        self, states: Callable[[], torch.Tensor], wanted: Sequence[Rows]
+    ) -> list[list[Position]]:
         """Return each position's wanted logits, float32, and ln of the sum of exp of all logits."""
         hidden = states()
-        ids = sorted({token for tokens in wanted for token in tokens})
+        ids = sorted({token for row in wanted for tokens in row for token in tokens})
         column = {token: k for k, token in enumerate(ids)}
         table = self.logits(hidden, torch.tensor(ids, device=hidden.device)).tolist()
         totals = torch.cat([part.logsumexp(-1) for part in self.logit_pieces(hidden)]).tolist()
+        found = zip(table, totals)
         return [
-            ([row[column[token]] for token in tokens], total)
-            for tokens, row, total in zip(wanted, table, totals)
-        ]
+            [([row[column[token]] for token in tokens], total)
+             for tokens, (row, total) in zip(several, found)]
+            for several in wanted
+        ]  # fmt: skip
 
     def position_scores(self, rows: Rows, wanted: Sequence[Rows], batch_size: int) -> Batches:
-        """Yield (row indices, what computes their positions) batch by batch, every row once.
+        """Yield (row indices, what computes each row's positions) batch by batch, every row once.
 
         ``wanted[i]`` are the tokens whose scores are asked for behind each of the last
-        ``len(wanted[i])`` tokens of row i. A batch's positions stand one row behind the other,
-        and are the same whether other batches are computed or not. Common beginnings are computed
-        once, the rest in batches of similar length.
+        ``len(wanted[i])`` tokens of row i. They are the same whether other batches are computed or
+        not. Common beginnings are computed once, the rest in batches of similar length.
         """
         counts = [len(tokens) for tokens in wanted]
         for batch, states in last_states(self, rows, counts, batch_size):
-            asked = [tokens for k in batch for tokens in wanted[k]]
-            yield batch, partial(self._positions, states, asked)
+            yield batch, partial(self._positions, states, [wanted[k] for k in batch])
 
     @torch.inference_mode()
     def continuations(
@@ -386,9 +399,16 @@ class LanguageModel:
         for tokens, best in zip(wanted, torch.cat(likeliest).tolist(), strict=True):
             yield [next(values) for _ in tokens], best
 
+    @torch.inference_mode()
     def row_losses(self, rows: Rows) -> list[list[float]]:
         """Return -ln p of every token but the first of each row of one batch, in nats."""
-        computed = self.token_nll(right_padded(rows)).double().cpu()
+        tokens = right_padded(rows)
+        hidden = self.hidden(tokens)[:, :-1]
+        rest, parts = tokens[:, 1:].flatten().to(hidden.device), []
+        for logits in self.logit_pieces(hidden.flatten(0, 1)):
+            targets, rest = rest[: len(logits)], rest[len(logits) :]
+            parts.append(cross_entropy(logits, targets, reduction="none"))
+        computed = torch.cat(parts).double().reshape(len(rows), -1).cpu()
         return [values[: len(row) - 1].tolist() for row, values in zip(rows, computed)]
 
     @torch.inference_mode()

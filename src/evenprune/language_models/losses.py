@@ -1,13 +1,12 @@
 """Losses of every token of many rows, in batches of similar length."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
-from typing import Any
 
 import torch
 
 from ..io.errors import UserError
-from ..io.progress import Progress
 from ..models.token_trees import merged
 from .language_model import LanguageModel
 from .prefix_sharing import Rows
@@ -30,40 +29,22 @@ def nll_rows(
     when a loss is not a finite number.
     """
 
-    def compute(batch: list[int]) -> list[list[list[float]]]:
-        return [[values] for values in lm.row_losses([rows[k] for k in batch])]
+    batches = _by_size(lm, [len(row) for row in rows], batch_size)
+    losses = lm.batched(
+        label,
+        names or range(len(rows)),
+        ((batch, partial(lm.row_losses, [rows[k] for k in batch])) for batch in batches),
+    )
+    return [torch.tensor(losses[k], dtype=torch.float64) for k in range(len(rows))]
 
-    sizes = [len(row) for row in rows]
-    losses = _in_batches(lm, sizes, batch_size, label, names or range(len(rows)), compute)
-    return [values for (values,) in losses]
 
-
-def _in_batches(
-    lm: LanguageModel,
-    sizes: Sequence[int],
-    batch_size: int,
-    label: str,
-    names: Sequence[object],
-    compute: Callable[[list[int]], list[list[list[float]]]],
-) -> list[list[torch.Tensor]]:
-    """Return what ``compute`` returns for batches of items of similar size, of each item."""
-    losses: list[list[torch.Tensor]] = [[] for _ in sizes]
-    progress = Progress(len(sizes), label, announced=True)
-    order = sorted(range(len(sizes)), key=lambda k: (-sizes[k], k))
-    start = number = 0
-    while start < len(order):
-        count = lm.rows_at_once(sizes[order[start]], batch_size)
-        batch = order[start : start + count]
-
-        def kept(batch: list[int] = batch) -> tuple[list[list[list[float]]], list[Any]]:
-            found = compute(batch)
-            return found, [(names[k], x) for k, several in zip(batch, found) for x in several]
-
-        for k, found in zip(batch, lm.kept(label, number, kept), strict=True):
-            losses[k] = [torch.tensor(values, dtype=torch.float64) for values in found]
-        progress.update(len(batch))
-        start, number = start + len(batch), number + 1
-    return losses
+def _by_size(lm: LanguageModel, sizes: Sequence[int], batch_size: int) -> Iterator[list[int]]:
+    """Yield batches of items of similar size, the largest first."""
+    rest = sorted(range(len(sizes)), key=lambda k: (-sizes[k], k))
+    while rest:
+        count = lm.rows_at_once(sizes[rest[0]], batch_size)
+        yield rest[:count]
+        rest = rest[count:]
 
 
 def _parts(rows: Rows) -> Iterator[Rows]:
@@ -105,14 +86,13 @@ def sentence_losses(
             )
     windows = [[[prefix, *row][-lm.max_length :] for row in group] for group in rows]
     parts = [(k, part) for k, group in enumerate(windows) for part in _parts(group)]
-    sizes = [len(merged(part).tokens) for _, part in parts]
-
-    def compute(batch: list[int]) -> list[list[list[float]]]:
-        return lm.group_losses([parts[k][1] for k in batch])
-
-    owners = [names[k] for k, _ in parts]
-    found = _in_batches(lm, sizes, batch_size, f"{task} sentences", owners, compute)
+    batches = _by_size(lm, [len(merged(part).tokens) for _, part in parts], batch_size)
+    found = lm.batched(
+        f"{task} sentences",
+        [names[k] for k, _ in parts],
+        ((batch, partial(lm.group_losses, [parts[k][1] for k in batch])) for batch in batches),
+    )
     losses: list[list[torch.Tensor]] = [[] for _ in groups]
-    for (k, _), several in zip(parts, found):
-        losses[k] += several
+    for number, (k, _) in enumerate(parts):
+        losses[k] += [torch.tensor(values, dtype=torch.float64) for values in found[number]]
     return rows, losses

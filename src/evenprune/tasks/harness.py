@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..data.readers.choice import ChoiceItem
 from ..io.errors import UserError
-from ..io.progress import Progress
 from ..language_models.templates import require_whole, template_errors
 from ..models.bos import tokens_of
 from ..stats.finite import CURE
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     from ..language_models.language_model import LanguageModel
 
 Documents = list[dict[str, Any]]
-# Where the journal keeps finished parts of lm-eval's requests, and how long a part is.
-STAGE, PART_BATCHES = "lm-eval", 8
+# Where the journal keeps rolling windows; how many batches a part of other requests has.
+STAGE, PART_BATCHES = "lm-eval windows", 8
 TEMPLATES = 256  # compiled ones that are kept
 NAMING = 12  # tokens of a rolling window that name it in a message
 MMLU_HEADER = "The following are multiple choice questions (with answers) about {{subject}}.\n\n"
@@ -86,13 +85,12 @@ def _model_class() -> type:
     from lm_eval.models.huggingface import HFLM
 
     class QuietModel(HFLM):
-        progress: Progress | None = None
         language_model: "LanguageModel"
         # Rolling windows begin with the prefix token: their text must not bring another BOS.
         rolling = False
-        parts = 0  # of requests that are finished or kept
+        windows = 0  # batches of them that are finished or kept
         names: Sequence[object] = ()  # of the documents' items
-        asked: Sequence[object] | None = None  # the items of the requests at hand
+        asked: Sequence[object] = ()  # the items of the requests at hand
 
         def apply_chat_template(self, chat_history: list, *args: Any, **kw: Any) -> str:
             with template_errors("this tokenizer"):
@@ -115,46 +113,40 @@ def _model_class() -> type:
             return super().tok_batch_encode(strings, *args, **kw)
 
         def loglikelihood(self, requests: list, disable_tqdm: bool = False) -> list:
-            label = f"{requests[0].task_name} requests"
-            self.progress = Progress(len(requests), label, announced=True)
+            self.label = f"{requests[0].task_name} requests"
             self.asked = [self.names[request.doc_id] for request in requests if self.names]
             return super().loglikelihood(requests, disable_tqdm=True)
 
         def loglikelihood_rolling(self, requests: list, disable_tqdm: bool = False) -> list:
-            self.progress, self.rolling, self.asked = None, True, None
+            self.rolling, self.asked = True, ()
             try:
                 return super().loglikelihood_rolling(requests, disable_tqdm=True)
             finally:
                 self.rolling = False
 
         def _loglikelihood_tokens(self, requests: list, *args: Any, **kw: Any) -> list:
-            # lm-eval calls this once a batch of rolling windows, but once for all other
-            # requests: those are cut, so that the parts that are finished can be kept.
-            whole = [list(range(len(requests)))]
-            found: dict[int, tuple[float, bool]] = {}
-            for part in whole if self.rolling else request_parts(requests, self.batch_size):
-                compute = partial(self._part, part, requests)
-                kept = self.language_model.kept(STAGE, self.parts, compute)
-                found |= zip(part, map(tuple, kept), strict=True)
-                if self.progress is not None:
-                    self.progress.update(len(part))
-                self.parts += 1
-            return [found[k] for k in range(len(requests))]
-
-        def _part(self, part: list[int], requests: list) -> tuple[list, list]:
-            for k in part:
-                length = len(requests[k][2])
-                if not 0 < length <= self.max_length:
+            lm, size = self.language_model, self.batch_size
+            # A rolling window is a piece of a document: its text has to name it.
+            names = self.asked or [self.tok_decode(answer[:NAMING]) for *_, answer in requests]
+            for k, (*_, answer) in enumerate(requests):
+                if not 0 < len(answer) <= self.max_length:
                     raise UserError(
-                        f"an answer of item {self.asked[k] if self.asked else k} has {length} "
+                        f"an answer of item {self.asked[k] if self.asked else k} has {len(answer)} "
                         f"tokens, but the model takes 1 to {self.max_length}; change or remove "
                         "that item"
                     )
-            some = [requests[k] for k in part]
-            found = self.language_model.continuations(some, self.batch_size)
-            # A rolling window is a piece of a document: its text has to name it.
-            named = self.asked or {k: self.tok_decode(requests[k][2][:NAMING]) for k in part}
-            return found, [(named[k], [total]) for k, (total, _) in zip(part, found)]
+            # lm-eval calls this once a batch of rolling windows, but once for all other
+            # requests: those are cut, so that the parts that are finished can be kept.
+            if self.rolling:
+                self.windows += 1
+                compute = partial(lm.continuations, requests, size)
+                return list(map(tuple, lm.kept(STAGE, self.windows, names, compute)))
+            parts = (
+                (part, partial(lm.continuations, [requests[k] for k in part], size))
+                for part in request_parts(requests, size)
+            )
+            found = lm.batched(self.label, names, parts)
+            return [tuple(found[k]) for k in range(len(requests))]
 
     return QuietModel
 

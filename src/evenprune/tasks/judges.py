@@ -192,8 +192,8 @@ class GuardJudge:
             note = functools.partial(self._p_unsafe, texts)
             asked = (GUARD_TOKENS, self.batch_size, f"judge {form}")
             made = greedy(self.lm, rows, *asked, note=note, names=names)
-            for k, answer, _, p_unsafe in made:
+            for several, (answer, _, p_unsafe) in zip(found, made, strict=True):
                 # What is cut at the left is the guard's own instruction.
                 verdict, codes = (UNPARSED, ()) if answer.truncated else parse_verdict(answer.text)
-                found[k].append(Judgement(form, verdict, codes, p_unsafe, UNSAFE in answer.text))
+                several.append(Judgement(form, verdict, codes, p_unsafe, UNSAFE in answer.text))
         return found

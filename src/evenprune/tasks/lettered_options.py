@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..data.prompts import LETTERS, STYLES, Prompt, by_text
 from ..io.errors import UserError
-from ..io.progress import Progress
 from ..stats.metrics import Metric, Record, mean
 from .protocol import DIGITS, Protocol, Records
 from .task import ItemTask, Metrics
@@ -164,21 +163,9 @@ def score_prompts(
     parts = [_rows(plan, lm.max_length) for plan in plans]
     rows = [row for part in parts for row in part]
     named = [name for name, part in zip(names or range(len(plans)), parts) for _ in part]
-    found: list[list[Position]] = [[] for _ in rows]
-    progress = Progress(len(rows), label, announced=True)
     tokens, wanted = [row[0] for row in rows], [row[1] for row in rows]
-    for number, (batch, positions_of) in enumerate(lm.position_scores(tokens, wanted, batch_size)):
-        owners = [k for k in batch for _ in wanted[k]]
-
-        def compute(owners: list[int] = owners, scored: Any = positions_of) -> Any:
-            positions = scored()
-            return positions, [(named[k], [*x, t]) for k, (x, t) in zip(owners, positions)]
-
-        positions = lm.kept(label, number, compute)
-        for owner, (logits, total) in zip(owners, positions, strict=True):
-            found[owner].append((logits, total))
-        progress.update(len(batch))
-    computed = iter(zip(rows, found))
+    found = lm.batched(label, named, lm.position_scores(tokens, wanted, batch_size))
+    computed = ((row, found[k]) for k, row in enumerate(rows))
     return [_scores(plan, list(islice(computed, len(part)))) for plan, part in zip(plans, parts)]
 
 
