@@ -49,11 +49,6 @@ def summarize(values: Sequence[float]) -> Metric:
     return {"value": middle, "n": len(values), "stderr": None, **spread}
 
 
-def calls_for(seconds: float, wanted: float) -> int:
-    """Return how many calls of ``seconds`` fill ``wanted`` seconds, at least one."""
-    return max(1, math.ceil(wanted / max(seconds, 1e-6)))
-
-
 def figures(
     prompts: Prompts, asked: Settings, prefill: Repeated, generate: Repeated, device: str
 ) -> dict[str, float]:
@@ -108,10 +103,9 @@ def warm_up(
     a few milliseconds mean nothing.
     """
     for _ in range(asked.warmup):
-        one = _repeat(generate, meter, prompts, 1, 1)[0]
-        full = _repeat(generate, meter, prompts, asked.new_tokens, 1)[0]
-    wanted = asked.min_seconds
-    return calls_for(one.seconds, wanted), calls_for(full.seconds, wanted)
+        both = [_repeat(generate, meter, prompts, new, 1)[0] for new in (1, asked.new_tokens)]
+    one, full = (max(1, math.ceil(asked.min_seconds / max(x.seconds, 1e-6))) for x in both)
+    return one, full
 
 
 def measure_once(
@@ -120,6 +114,7 @@ def measure_once(
     prompts: Prompts,
     asked: Settings,
     calls: tuple[int, int],
+    attempt: int = 1,
 ) -> dict[str, Any]:
     """Measure one batch once, a prefill and then a generation; return the record.
 
@@ -127,22 +122,19 @@ def measure_once(
     generation, and ``attempts``: it is measured again when the timings are lost in noise. Raises
     NoisyError after ``ATTEMPTS``.
     """
-    new = asked.new_tokens
-    for attempt in range(1, ATTEMPTS + 1):
-        prefill = _repeat(generate, meter, prompts, 1, calls[0])
-        whole = _repeat(generate, meter, prompts, new, calls[1])
-        try:
-            found = figures(prompts, asked, prefill, whole, meter.device)
-        except NoisyError as error:
-            if attempt == ATTEMPTS:
-                raise
-            print(f"attempt {attempt} of {ATTEMPTS}: {error}; measuring again")
-            continue
-        return {
-            "attempts": attempt,
-            "tokens": len(prompts) * new,
-            "prefill": {"calls": calls[0], **asdict(prefill[0])},
-            "generate": {"calls": calls[1], **asdict(whole[0])},
-            "figures": found,
-        }
-    raise AssertionError
+    counts = zip((1, asked.new_tokens), calls)
+    prefill, whole = (_repeat(generate, meter, prompts, new, count) for new, count in counts)
+    try:
+        found = figures(prompts, asked, prefill, whole, meter.device)
+    except NoisyError as error:
+        if attempt == ATTEMPTS:
+            raise
+        print(f"attempt {attempt} of {ATTEMPTS}: {error}; measuring again")
+        return measure_once(generate, meter, prompts, asked, calls, attempt + 1)
+    return {
+        "attempts": attempt,
+        "tokens": len(prompts) * asked.new_tokens,
+        "prefill": {"calls": calls[0], **asdict(prefill[0])},
+        "generate": {"calls": calls[1], **asdict(whole[0])},
+        "figures": found,
+    }
