@@ -20,7 +20,7 @@ from ..data.prompts import by_text
 from ..data.readers.bbq import BBQ_ORDER, UNTOLD, BBQItem, bbq_files, read_bbq
 from ..io.errors import UserError
 from ..stats.metrics import Metric, bbq_metrics, macro
-from .lettered_options import Chosen, LetteredTask, shown_item
+from .lettered_options import Chosen, LetteredTask, score_prompts, shown_item
 from .protocol import Facts, Protocol
 from .sampling import stratified_sample
 
@@ -157,8 +157,10 @@ class BBQ(LetteredTask):
         """
         items = {item.answers: item for item, _ in chosen}
         prompts = [("Answer:", by_text(shown_item(item))[1]) for item in items.values()]
-        scores = self.scored(lm, prompts, items.values(), spec, " priors")
-        priors = {answers: found.logprobs for answers, found in zip(items, scores, strict=True)}
+        scores = score_prompts(lm, prompts, items.values(), spec, f"{self.name} priors")
+        priors = {
+            answers: found.option_logprobs for answers, found in zip(items, scores, strict=True)
+        }
         return [
             (item, {**head, "text_priors": priors[item.answers]})
             for item, head in super().with_texts(lm, chosen, spec)

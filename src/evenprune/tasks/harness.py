@@ -32,7 +32,6 @@ Documents = list[dict[str, Any]]
 STAGE, PART_BATCHES = "lm-eval windows", 8
 TEMPLATES = 256  # compiled ones that are kept
 NAMING = 12  # tokens of a rolling window that name it in a message
-MMLU_HEADER = "The following are multiple choice questions (with answers) about {{subject}}.\n\n"
 
 
 def wikitext_pages(rows: Sequence[str]) -> list[str]:
@@ -244,45 +243,6 @@ class Harness:
             raise
         return found["results"], found["samples"]
 
-    def choices(self, name: str, items: Sequence[ChoiceItem]) -> Documents:
-        """Return lm-eval's samples of any items with choices, asked as HellaSwag's are.
-
-        That is: no word is added to the query, a blank is between it and each choice.
-        """
-        documents = [
-            {"query": item.query, "choices": list(item.choices), "label": str(item.gold)}
-            for item in items
-        ]
-        file, names = "hellaswag/hellaswag.yaml", [item.id for item in items]
-        # As a column, not as a template: lm-eval takes what a template renders as digits for the
-        # number of a choice.
-        return self.run(name, file, documents, names, doc_to_text="query")
-
-    def mmlu(self, items: Sequence[ChoiceItem]) -> Documents:
-        """Return lm-eval's samples of MMLU, zero-shot, all subjects as one task.
-
-        A subject's task differs from another's by its description alone, which is made from
-        each document's subject here: the first line, or with a chat template the system turn.
-        """
-        documents = [
-            {
-                "subject": item.category.replace("_", " "),
-                "question": item.query,
-                "choices": list(item.choices),
-                "answer": item.gold,
-            }
-            for item in items
-        ]
-        file, names = "mmlu/default/_default_template_yaml", [item.id for item in items]
-        return self.run("mmlu", file, documents, names, description=MMLU_HEADER)
-
-    def wikitext(self, pages: Sequence[str]) -> list[tuple[float, int, int]]:
-        """Return per page the log-likelihood, the number of words and of bytes."""
-        documents = [{"page": page} for page in pages]
-        samples = self.run("wikitext", "wikitext/wikitext.yaml", documents, range(len(pages)))
-        counts = [(*s["word_perplexity"], s["byte_perplexity"][1]) for s in samples]
-        return [(float(total), int(words), int(size)) for total, words, size in counts]
-
 
 def loglikelihoods(sample: dict[str, Any]) -> list[float]:
     """Return the summed log-likelihoods of a sample's continuations, in nats."""
@@ -307,11 +267,25 @@ def choice_record(item: ChoiceItem, sample: dict[str, Any]) -> dict[str, Any]:
 
 
 class ChoiceTask(ItemTask):
-    """A task whose items are questions with choices, asked through lm-eval."""
+    """A task whose items are questions with choices, asked through lm-eval as HellaSwag's are.
+
+    That is: no word is added to the query, a blank is between it and each choice. ``shipped`` is
+    the configuration file of lm-eval's task, ``changes`` are made to it.
+    """
+
+    shipped = "hellaswag/hellaswag.yaml"
+    # As a column, not as a template: lm-eval takes what a template renders as digits for the
+    # number of a choice.
+    changes: Mapping[str, str] = {"doc_to_text": "query"}
+
+    def document(self, item: ChoiceItem) -> dict[str, Any]:
+        """Return an item with the columns that the configuration names."""
+        return {"query": item.query, "choices": list(item.choices), "label": str(item.gold)}
 
     def ask(self, harness: Harness, items: Sequence[ChoiceItem]) -> Documents:
         """Return lm-eval's samples of the items."""
-        return harness.choices(self.name, items)
+        documents, names = [self.document(item) for item in items], [item.id for item in items]
+        return harness.run(self.name, self.shipped, documents, names, **self.changes)
 
     def records(self, lm: "LanguageModel", items: Any, spec: Protocol) -> Records:
         """Return a record of each item."""

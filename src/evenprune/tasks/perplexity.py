@@ -157,16 +157,17 @@ def lmeval(lm: LanguageModel, rows: Sequence[str], spec: Protocol, name: str) ->
     """Return document records, and word and byte perplexity of lm-eval's task."""
     pages = wikitext_pages(rows)
     chosen = stratified_sample(["lmeval"] * len(pages), spec.limit, spec.seed)
-    results = Harness(lm, spec).wikitext([pages[k] for k in chosen])
+    documents, file = [{"page": pages[k]} for k in chosen], "wikitext/wikitext.yaml"
+    samples = Harness(lm, spec).run("wikitext", file, documents, range(len(chosen)))
     records: Records = [
         {
             "item_id": f"lmeval-{k}",
             "category": "lmeval",
-            "nll": round(-loglikelihood, DIGITS),
-            "n_words": words,
-            "n_bytes": size,
+            "nll": round(-float(sample["word_perplexity"][0]), DIGITS),
+            "n_words": int(sample["word_perplexity"][1]),
+            "n_bytes": int(sample["byte_perplexity"][1]),
         }
-        for k, (loglikelihood, words, size) in zip(chosen, results)
+        for k, sample in zip(chosen, samples, strict=True)
     ]
     word, byte = (_total(records, counts) for counts in ("n_words", "n_bytes"))
     bits = metric(None if byte["value"] is None else math.log2(byte["value"]), byte["n"])
