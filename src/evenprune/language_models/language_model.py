@@ -30,7 +30,7 @@ from ..models.quantised import drop
 from ..models.token_trees import merged, visible
 from ..stats.finite import require_finite
 from .journal import Journal
-from .prefix_sharing import BATCH_TOKENS, Rows, View, last_states, right_padded, select_rows, tree
+from .prefix_sharing import BATCH_TOKENS, Rows, View, last_states, right_padded
 from .templates import user_turns
 
 if TYPE_CHECKING:
@@ -265,27 +265,24 @@ class LanguageModel:
         architectures, with other caches, masks or positions, are computed without sharing instead
         of wrongly, and a line says so.
         """
-        size = self.head.weight.shape[0]
-        ids = torch.arange(2, 26).reshape(2, 12) % size
-        before = [8, 5]
-        tails = [[3, 1], [2, 4]]
+        ids = (torch.arange(2, 26).reshape(2, 12) % self.head.weight.shape[0]).tolist()
+        ends = [(0, 8, ids[1][:3]), (0, 8, ids[1][3:4]), (1, 5, ids[0][:2]), (1, 5, ids[0][2:6])]
+        rows = [[*ids[k][:before], *tail] for k, before, tail in ends]
+        counts = [len(tail) for *_, tail in ends]
+
+        def tails(stems: list[int]) -> torch.Tensor:
+            found: dict[int, torch.Tensor] = {}
+            for batch, states in last_states(self, rows, counts, len(rows), stems):
+                found |= zip(batch, states().split([counts[k] for k in batch]), strict=True)
+            return torch.cat([found[k] for k in range(len(rows))])
+
         try:
-            past = select_rows(self.prefix_cache(ids[:, :8]), torch.tensor([0, 1]))
-            tokens = torch.zeros(2, 6, dtype=torch.int64)
-            alone, rows = [], []
-            for row, (n, lengths) in enumerate(zip(before, tails)):
-                start = 0
-                for length in lengths:
-                    tail = ids[1 - row, start : start + length]
-                    tokens[row, start : start + length] = tail
-                    rows.append(torch.cat([ids[row, :n], tail]))
-                    alone.append(self.hidden(rows[-1][None])[0, n:])
-                    start += length
-            found = self.hidden(tokens, past, tree(tails, before, past.get_seq_length()))
-            trees = [merged([[*one.tolist(), 0] for one in rows[k : k + 2]]) for k in (0, 2)]
+            trees = [merged([[*row, 0] for row in rows[k : k + 2]]) for k in (0, 2)]
             nodes = self.hidden(right_padded([one.tokens for one in trees]), None, visible(trees))
-            ends = [nodes[k, path[before[k] :]] for k in (0, 1) for path in trees[k].paths]
-            whole, shared = torch.cat(alone * 2), torch.cat([found[0, :4], found[1], *ends])
+            paths = [(k, path) for k, one in enumerate(trees) for path in one.paths]
+            found = [nodes[k, path[-count:]] for (k, path), count in zip(paths, counts)]
+            whole = torch.cat([tails([0] * len(rows))] * 2)
+            shared = torch.cat([tails([before for _, before, _ in ends]), *found])
             # Of all numbers together: single ones round coarsely in 16 bits (SmolLM2: 0.012).
             tolerance = 1e-3 if self.dtype == "float32" else 0.03
             near = bool((whole - shared).float().norm() <= tolerance * whole.float().norm())
@@ -361,21 +358,20 @@ class LanguageModel:
         counts = [max(len(requests[k][2]) for k in several) for several in members.values()]
         found: dict[int, tuple[float, bool]] = {}
         for batch, states in last_states(self, rows, counts, batch_size):
-            own = {row: rows[row][len(rows[row]) - counts[row] + 1 :] for row in batch}
             wanted: list[Sequence[int]] = []
-            for row, tokens in own.items():
-                wanted += [(token,) for token in tokens]
+            for row in batch:
+                wanted += [(token,) for token in rows[row][len(rows[row]) - counts[row] + 1 :]]
                 wanted.append([requests[k][2][-1] for k in members[rows[row]]])
             scored = self._log_probabilities(states(), wanted)
-            for row, tokens in own.items():
-                before = [(next(scored), token) for token in tokens]
+            for row in batch:
+                before = list(islice(scored, counts[row] - 1))
                 ends, likeliest = next(scored)
                 for k, end in zip(members[rows[row]], ends, strict=True):
-                    continuation = requests[k][2]
-                    part = before[len(before) - (len(continuation) - 1) :]
-                    greedy = all(top == token for (_, top), token in part)
-                    total = sum(scores[0] for (scores, _), _ in part) + end
-                    found[k] = (total, greedy and likeliest == continuation[-1])
+                    *first, last = requests[k][2]
+                    part = before[len(before) - len(first) :]
+                    greedy = all(top == token for (_, top), token in zip(part, first, strict=True))
+                    total = sum(scores[0] for scores, _ in part) + end
+                    found[k] = (total, greedy and likeliest == last)
         return [found[k] for k in range(len(requests))]
 
     def _log_probabilities(
