@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     GenerationConfig,
     LogitsProcessor,
@@ -136,11 +137,6 @@ class _Peaks(LogitsProcessor):
         self.steps.append(scores.amax(-1))
         return scores
 
-    def sums(self, counts: Sequence[int]) -> list[float]:
-        """Return the sum of each row's first ``counts[i]`` peaks."""
-        rows = torch.stack(self.steps, dim=1).double().tolist()
-        return [sum(row[:count]) for row, count in zip(rows, counts, strict=True)]
-
 
 def finished(new: list[int], ends: Sequence[int], stopped: int | None) -> tuple[list[int], str]:
     """Return an answer's own tokens and how it finished.
@@ -172,10 +168,10 @@ def generate_batch(
     model, own = lm.model, lm.model.generation_config
     ends = end_tokens(own, lm.tokenizer)
     filling = ends[0] if ends else 0
-    width = max(map(len, prompts))
-    gaps = [width - len(prompt) for prompt in prompts]
-    ids = torch.tensor([[filling] * gap + [*row] for gap, row in zip(gaps, prompts)])
-    mask = torch.tensor([[0] * gap + [1] * len(row) for gap, row in zip(gaps, prompts)])
+    rows = [torch.tensor(prompt) for prompt in prompts]
+    ids = pad_sequence(rows, batch_first=True, padding_value=filling, padding_side="left")
+    mask = pad_sequence([*map(torch.ones_like, rows)], batch_first=True, padding_side="left")
+    width = ids.shape[1]
     peaks = _Peaks()
     criterion = _StopAtText(lm.tokenizer, stop, width, len(prompts)) if stop else None
     # generate() takes what its argument leaves open from the model's own configuration,
@@ -202,6 +198,9 @@ def generate_batch(
     made = out.sequences[:, width:].tolist()
     stopped = criterion.lengths if criterion else [None] * len(prompts)
     answers = [finished(new, ends, length) for new, length in zip(made, stopped, strict=True)]
-    # The end token was chosen as well; what fills a row up behind it was not.
-    sums = peaks.sums([len(tokens) + (finish == "end") for tokens, finish in answers])
-    return [(*answer, total) for answer, total in zip(answers, sums)], out.logits or ()
+    steps = torch.stack(peaks.steps, dim=1).double().tolist()
+    return [
+        # The end token was chosen as well; what fills a row up behind it was not.
+        (tokens, finish, sum(row[: len(tokens) + (finish == "end")]))
+        for (tokens, finish), row in zip(answers, steps, strict=True)
+    ], out.logits or ()

@@ -13,6 +13,7 @@ from itertools import accumulate, chain
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from ..models.token_trees import common_prefix
 
@@ -82,8 +83,7 @@ def choose_stems(rows: Rows, keep: Sequence[int]) -> list[int]:
 
 def right_padded(rows: Rows) -> torch.Tensor:
     """Return token rows as one (rows, longest) tensor, filled up at the right with zeros."""
-    width = max(len(row) for row in rows)
-    return torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
+    return pad_sequence([*map(torch.LongTensor, rows)], batch_first=True)
 
 
 def cache_device(cache: Any) -> torch.device | None:
@@ -135,7 +135,7 @@ def tree(lengths: Sequence[Sequence[int]], before: Sequence[int], width: int) ->
     """
     tails = [[number for number, n in enumerate(row) for _ in range(n)] for row in lengths]
     size = max(map(len, tails))
-    tail = torch.tensor([[*row, *[-1] * (size - len(row))] for row in tails])
+    tail = pad_sequence([*map(torch.LongTensor, tails)], batch_first=True, padding_value=-1)
     own = (tail[:, :, None] == tail[:, None, :]).tril()
     stem = torch.tensor(before)[:, None, None]
     seen = (torch.arange(width) < stem).expand(-1, size, -1)

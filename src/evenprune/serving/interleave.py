@@ -6,6 +6,7 @@ alike. A ratio of two checkpoints within one round is free of the speed that the
 """
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -47,22 +48,20 @@ def free_bytes(device: str, gpus: int = 1) -> int:
     return min(psutil.virtual_memory().available, *_limits())
 
 
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
 def _limits() -> list[int]:
     """Return what the control groups of this process leave it (version 2); a job's limit is one."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    found = [2**63]
-    inside = next((line[3:].strip("/") for line in lines if line.startswith("0::")), "")
-    folder = Path("/sys/fs/cgroup") / inside
+    own = re.search(r"^0::/*(.*)$", _read(Path("/proc/self/cgroup")), re.MULTILINE)
+    folder, found = Path("/sys/fs/cgroup", own[1] if own else ""), [2**63]
     for place in (folder, *folder.parents):
-        try:
-            limit = (place / "memory.max").read_text(encoding="ascii").strip()
-            used = (place / "memory.current").read_text(encoding="ascii").strip()
-        except OSError:
-            continue
-        if limit != "max":
+        limit, used = _read(place / "memory.max"), _read(place / "memory.current")
+        if limit.isdigit() and used:
             found.append(int(limit) - int(used))
     return found
 

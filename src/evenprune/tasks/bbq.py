@@ -150,21 +150,20 @@ class BBQ(LetteredTask):
         }
         return list(zip(chosen, heads)), told
 
-    def with_texts(self, lm: "LanguageModel", chosen: Chosen, spec: Protocol) -> Chosen:
-        """Return items whose records also have ``text_logprobs`` and ``text_priors``.
+    def add_texts(self, lm: "LanguageModel", chosen: Chosen, spec: Protocol) -> None:
+        """Add ``text_logprobs`` and ``text_priors`` to the fields of records.
 
         The latter are ln p of the same tokens behind ``Answer:`` alone.
         """
+        super().add_texts(lm, chosen, spec)
         items = {item.answers: item for item, _ in chosen}
         prompts = [("Answer:", by_text(shown_item(item))[1]) for item in items.values()]
         scores = score_prompts(lm, prompts, items.values(), spec, f"{self.name} priors")
         priors = {
             answers: found.option_logprobs for answers, found in zip(items, scores, strict=True)
         }
-        return [
-            (item, {**head, "text_priors": priors[item.answers]})
-            for item, head in super().with_texts(lm, chosen, spec)
-        ]
+        for item, head in chosen:
+            head["text_priors"] = priors[item.answers]
 
     def overall(self, categories: Mapping[str, Mapping[str, Metric]]) -> dict[str, Metric]:
         """Return the accuracies' means over categories."""

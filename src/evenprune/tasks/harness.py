@@ -194,10 +194,10 @@ class Harness:
             "num_fewshot": 0,
             **changes,
         }
-        found = self._evaluate({name: ConfigurableTask(config=config)}, name, names)
+        found = self.evaluate({name: ConfigurableTask(config=config)}, name, names)
         return sorted(found["samples"][name], key=lambda sample: sample["doc_id"])
 
-    def _evaluate(
+    def evaluate(
         self, tasks: dict[str, Any], said: str, names: Sequence[object] = (), **options: Any
     ) -> dict[str, Any]:
         """Return what lm-eval finds; errors name the tasks (``said``) and the items (``names``)."""
@@ -217,31 +217,6 @@ class Harness:
         except OverflowError:  # of lm-eval's own exp of a mean loss
             raise UserError(f"the loss of {said} is too large for a perplexity; {CURE}") from None
         return dict(found or {})
-
-    def named(
-        self, tasks: dict[str, Any], wanted: Mapping[str, list[int]]
-    ) -> tuple[dict[str, dict[str, Any]], dict[str, Documents]]:
-        """Run tasks of lm-eval as they are on the ``wanted`` documents of each.
-
-        ``tasks`` is a ``TaskDict``. Return lm-eval's results and samples by task. Raises UserError
-        for a task that runs code that its own model has written, or that shows pictures.
-        """
-        import torch
-
-        for task in tasks["tasks"].values():
-            task.set_fewshot_seed(self.spec.seed)
-        torch.manual_seed(self.spec.seed)  # of tasks that sample their answers
-        names = ", ".join(wanted)
-        try:
-            found = self._evaluate(tasks, names, samples=dict(wanted))
-        except ValueError as error:
-            if "unsafe" in str(error) or "multimodal" in str(error):
-                raise UserError(
-                    f"lm-eval does not run {names} here: it executes generated code or "
-                    "shows pictures; name another task"
-                ) from None
-            raise
-        return found["results"], found["samples"]
 
 
 def loglikelihoods(sample: dict[str, Any]) -> list[float]:

@@ -108,7 +108,7 @@ def make_plans(
     ]
 
 
-Chosen = Sequence[tuple[Any, Mapping[str, Any]]]  # items, and further fields of their records
+Chosen = Sequence[tuple[Any, dict[str, Any]]]  # items, and further fields of their records
 # Tokens to run, and the tokens whose scores are wanted after each of the last positions.
 Row = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
 
@@ -235,8 +235,8 @@ class LetteredTask(ItemTask):
     records.
     """
 
-    def with_texts(self, lm: "LanguageModel", chosen: Chosen, spec: Protocol) -> Chosen:
-        """Return items whose records also have the ``text_logprobs`` of the answers.
+    def add_texts(self, lm: "LanguageModel", chosen: Chosen, spec: Protocol) -> None:
+        """Add the ``text_logprobs`` of the answers to the fields of records.
 
         These are ln p of each answer's text behind ``prompts.by_text``, without tokens that all
         answers begin with.
@@ -244,10 +244,8 @@ class LetteredTask(ItemTask):
         items = [item for item, _ in chosen]
         prompts = [by_text(shown_item(item)) for item in items]
         scores = score_prompts(lm, prompts, items, spec, f"{self.name} texts")
-        return [
-            (item, {**head, "text_logprobs": found.option_logprobs})
-            for (item, head), found in zip(chosen, scores, strict=True)
-        ]
+        for (_, head), found in zip(chosen, scores, strict=True):
+            head["text_logprobs"] = found.option_logprobs
 
     def overall(self, categories: Mapping[str, Metrics]) -> Metrics:
         """Return the metrics that follow from those of the categories."""
@@ -256,7 +254,7 @@ class LetteredTask(ItemTask):
     def records(self, lm: "LanguageModel", items: Chosen, spec: Protocol) -> Records:
         """Return a record of each item in each order."""
         if spec.by_text:
-            items = self.with_texts(lm, items, spec)
+            self.add_texts(lm, items, spec)
         jobs = [(item, head, order) for item, head in items for order in ORDERS[spec.orders]]
         style = STYLES[self.style(spec)]
         prompts = [style(shown_item(item, order)) for item, _, order in jobs]
