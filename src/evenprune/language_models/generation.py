@@ -150,13 +150,6 @@ def finished(new: list[int], ends: Sequence[int], stopped: int | None) -> tuple[
     return (new, "length") if stopped is None else (new[:stopped], "stop")
 
 
-def end_tokens(generation_config: Any, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
-    """Return the tokens that end an answer: the model's own and the tokenizer's, sorted."""
-    given = generation_config.eos_token_id
-    found = {given} if isinstance(given, int) else set(given or ())
-    return sorted(found | ({tokenizer.eos_token_id} - {None}))
-
-
 def generate_batch(
     lm: LanguageModel, prompts: Rows, new_tokens: int, stop: str | None, keep_logits: bool
 ) -> tuple[list[Answer], Sequence[torch.Tensor]]:
@@ -166,7 +159,10 @@ def generate_batch(
     logits.
     """
     model, own = lm.model, lm.model.generation_config
-    ends = end_tokens(own, lm.tokenizer)
+    given = own.eos_token_id
+    # The model's own and the tokenizer's
+    found = {given} if isinstance(given, int) else set(given or ())
+    ends = sorted(found | ({lm.tokenizer.eos_token_id} - {None}))
     filling = ends[0] if ends else 0
     rows = [torch.tensor(prompt) for prompt in prompts]
     ids = pad_sequence(rows, batch_first=True, padding_value=filling, padding_side="left")
@@ -180,7 +176,7 @@ def generate_batch(
         do_sample=False,
         use_cache=True,
         max_new_tokens=new_tokens,
-        eos_token_id=list(ends) or None,
+        eos_token_id=ends or None,
         pad_token_id=filling,
         output_logits=keep_logits,
         return_dict_in_generate=True,

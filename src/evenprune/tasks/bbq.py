@@ -118,7 +118,6 @@ class BBQ(LetteredTask):
     attribute subsets.
     """
 
-    name = "bbq"
     metrics = staticmethod(bbq_metrics)
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:

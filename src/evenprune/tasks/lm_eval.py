@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..config.tasks import LM_EVAL
 from ..data.lm_eval_tasks import load_tasks
 from ..io.checksums import source_files
 from ..io.errors import UserError, nearest
@@ -81,8 +80,6 @@ def averages(records: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
 
 class LmEval(Task):
     """A task or group of lm-eval, with its own shots, prompts and metrics."""
-
-    name = LM_EVAL
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the files of the folder of YAML tasks; none for a task that lm-eval ships."""

@@ -18,7 +18,6 @@ class MMLU(ChoiceTask):
     each document's subject here: the first line, or with a chat template the system turn.
     """
 
-    name = "mmlu"
     file = "{split}.jsonl"
     shipped = "mmlu/default/_default_template_yaml"
     changes: Mapping[str, str] = {"description": HEADER}

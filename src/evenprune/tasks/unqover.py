@@ -61,8 +61,6 @@ class UnQover(LetteredTask):
     all subject pairs.
     """
 
-    name = "unqover"
-
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the files that are read."""
         split = self.split(spec)
