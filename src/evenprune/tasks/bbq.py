@@ -11,7 +11,7 @@ common it is.
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 from ..data.prompts import by_text
 from ..data.readers.bbq import BBQ_ORDER, UNTOLD, BBQItem, bbq_files, read_bbq
 from ..io.errors import UserError
-from ..stats.metrics import Metric, bbq_metrics, macro
+from ..stats.metrics import Record, bbq_metrics, macro
 from .lettered_options import Chosen, LetteredTask, score_prompts, shown_item
 from .protocol import Facts, Protocol
 from .sampling import stratified_sample
+from .task import Metrics
 
 if TYPE_CHECKING:
     from ..language_models.language_model import LanguageModel
@@ -164,9 +165,10 @@ class BBQ(LetteredTask):
         for item, head in chosen:
             head["text_priors"] = priors[item.answers]
 
-    def overall(self, categories: Mapping[str, Mapping[str, Metric]]) -> dict[str, Metric]:
-        """Return the accuracies' means over categories."""
-        return {f"{name}_macro": macro(categories, name) for name in ACCURACIES}
+    def count(self, records: Sequence[Record]) -> tuple[Metrics, dict[str, Metrics]]:
+        """Return also the accuracies' means over categories."""
+        metrics, categories = super().count(records)
+        return metrics | {f"{one}_macro": macro(categories, one) for one in ACCURACIES}, categories
 
 
 TASK = BBQ()

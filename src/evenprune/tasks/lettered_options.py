@@ -247,10 +247,6 @@ class LetteredTask(ItemTask):
         for (_, head), found in zip(chosen, scores, strict=True):
             head["text_logprobs"] = found.option_logprobs
 
-    def overall(self, categories: Mapping[str, Metrics]) -> Metrics:
-        """Return the metrics that follow from those of the categories."""
-        return {}
-
     def records(self, lm: "LanguageModel", items: Chosen, spec: Protocol) -> Records:
         """Return a record of each item in each order."""
         if spec.by_text:
@@ -268,4 +264,4 @@ class LetteredTask(ItemTask):
         """Return the metrics of the own order, and what all orders tell."""
         own = [record for record in records if record["perm"] == OWN]
         metrics, categories = super().count(own)
-        return metrics | self.overall(categories) | order_metrics(records), categories
+        return metrics | order_metrics(records), categories

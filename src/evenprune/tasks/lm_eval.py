@@ -108,9 +108,8 @@ class LmEval(Task):
                 f"lm-eval's task {spec.name} has no metric {spec.headline!r} for its headline"
                 f"{nearest(asked, listed)} (it has score, {', '.join(sorted(listed))})"
             )
-        if not any(task.OUTPUT_TYPE == GENERATES for task in tasks):
-            return
-        if lm.tokenizer.eos_token_id is None:
+        generates = any(task.OUTPUT_TYPE == GENERATES for task in tasks)
+        if generates and lm.tokenizer.eos_token_id is None:
             raise UserError(
                 f"lm-eval's task {spec.name} generates text up to the end token, but the tokenizer "
                 "has none; name another task"

@@ -115,8 +115,7 @@ def unit_metrics(values: NDArray[np.float64], suffix: str) -> dict[str, Metric]:
     The standard error of icat is that of its linear approximation (delta method); none where
     ``ss`` is exactly 1/2, where icat has a kink, and for a single unit.
     """
-    n = len(values)
-    lms, ss = mean(values[:, 0]), mean(values[:, 1])
+    n, (lms, ss) = len(values), map(mean, values.T)
     value = stderr = None
     if n:
         means = values.mean(axis=0)
