@@ -123,7 +123,7 @@ def checkpoint_part(own: Sequence[Record], spec: Mapping[str, Any]) -> dict[str,
 
 def run(args: argparse.Namespace) -> None:
     """Run ``benchmark-serving``."""
-    settings = {name: getattr(args, name) for name in Settings.model_fields}
+    asked = checked(Settings, {name: getattr(args, name) for name in Settings.model_fields})
     names = args.names or list(map(str, args.model))
     if len(names) != len(args.model) or len(set(names)) != len(names):
         raise UserError(
@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> None:
     with located(*args.model, trust=args.trust_remote_code) as models:
         folders = dict(zip(names, map(source_folder, models), strict=True))
         inputs = [*models, *folders.values(), args.prompts, source_folder(args.prompts)]
-        benchmark(checked(Settings, settings), folders, args.prompts, args.out, inputs)
+        benchmark(asked, folders, args.prompts, args.out, inputs)
 
 
 def benchmark(

@@ -16,7 +16,7 @@ import psutil
 
 from .backends import Backend
 from .energy import EnergyMeter
-from .measure import Prompts, Settings, measure_once, warm_up
+from .measure import Batch, Prompts, Settings
 
 Record = dict[str, Any]
 
@@ -120,7 +120,7 @@ def measure_rounds(
     """Measure the checkpoints ``names`` in rounds; return a record for each measurement.
 
     All are loaded ``together``, or one at a time in turn, and closed in the end; also returned is
-    how each describes itself. A record is that of ``measure_once`` with ``round`` (from 1),
+    how each describes itself. A record is that of ``Batch.measure`` with ``round`` (from 1),
     ``place`` (from 0 in the round), ``checkpoint`` and ``batch``. A checkpoint runs unmeasured
     after it was loaded; how many calls fill a region is settled when it is loaded first. ``step``
     is called after each measurement.
@@ -132,7 +132,10 @@ def measure_rounds(
     sizes = asked.batch_sizes
     with ExitStack() as opened:
 
-        def ready(name: str) -> Backend:
+        def batch(name: str, size: int) -> Batch:
+            return Batch(loaded[name].generate, meter, prompts[:size], asked)
+
+        def prepare(name: str) -> None:
             if name not in loaded:
                 if not together:
                     loaded.clear()
@@ -141,16 +144,14 @@ def measure_rounds(
                 opened.callback(loaded[name].close)
                 descriptions[name] = loaded[name].describe()
                 for size in sizes:
-                    found = warm_up(loaded[name].generate, meter, prompts[:size], asked)
-                    calls.setdefault((name, size), found)
-            return loaded[name]
+                    calls.setdefault((name, size), batch(name, size).warm_up())
 
         for name in names if together else ():
-            ready(name)
+            prepare(name)
         for number, order in enumerate(orders(names, asked.rounds, asked.seed), 1):
             for place, (name, size) in enumerate(slots(order, sizes, together)):
+                prepare(name)
                 about = {"round": number, "place": place, "checkpoint": name, "batch": size}
-                generate, region = ready(name).generate, calls[name, size]
-                records.append(about | measure_once(generate, meter, prompts[:size], asked, region))
+                records.append(about | batch(name, size).measure(calls[name, size]))
                 step()
     return records, descriptions
