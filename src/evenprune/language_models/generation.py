@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -18,9 +18,6 @@ from transformers import (
 from ..io.errors import UserError
 from .language_model import LanguageModel
 from .prefix_sharing import Rows
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 # A stop text of two characters lies in the last few tokens when it is completed.
 STOP_TAIL = 8
@@ -109,9 +106,7 @@ def greedy(
 class _StopAtText(StoppingCriteria):
     """Stops each row where ``stop`` appears in its new text; remembers after how many tokens."""
 
-    def __init__(
-        self, tokenizer: "PreTrainedTokenizerBase", stop: str, width: int, rows: int
-    ) -> None:
+    def __init__(self, tokenizer: Any, stop: str, width: int, rows: int) -> None:
         self.tokenizer, self.stop, self.width = tokenizer, stop, width
         self.lengths: list[int | None] = [None] * rows
 

@@ -1,8 +1,9 @@
 """Losses of every token of many rows, in batches of similar length."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
+from typing import Any
 
 import torch
 
@@ -29,22 +30,23 @@ def nll_rows(
     when a loss is not a finite number.
     """
 
-    batches = _by_size(lm, [len(row) for row in rows], batch_size)
-    losses = lm.batched(
-        label,
-        names or range(len(rows)),
-        ((batch, partial(lm.row_losses, [rows[k] for k in batch])) for batch in batches),
-    )
-    return [torch.tensor(losses[k], dtype=torch.float64) for k in range(len(rows))]
+    owners, sizes = names or range(len(rows)), [len(row) for row in rows]
+    losses = _by_size(lm, rows, sizes, batch_size, label, owners, lm.row_losses)
+    return [torch.tensor(values, dtype=torch.float64) for values in losses]
 
 
-def _by_size(lm: LanguageModel, sizes: Sequence[int], batch_size: int) -> Iterator[list[int]]:
-    """Yield batches of items of similar size, the largest first."""
-    rest = sorted(range(len(sizes)), key=lambda k: (-sizes[k], k))
+def _by_size(
+    lm: LanguageModel, items: Sequence[Any], sizes: Sequence[int], batch_size: int, label: str,
+    names: Sequence[object], compute: Callable[[list[Any]], Sequence[Any]],
+) -> list[Any]:  # fmt: skip
+    """Return what ``compute`` gives for each item, in batches of similar size, largest first."""
+    batches, rest = [], sorted(range(len(items)), key=lambda k: (-sizes[k], k))
     while rest:
         count = lm.rows_at_once(sizes[rest[0]], batch_size)
-        yield rest[:count]
+        batches.append((rest[:count], partial(compute, [items[k] for k in rest[:count]])))
         rest = rest[count:]
+    found = lm.batched(label, names, batches)
+    return [found[k] for k in range(len(items))]
 
 
 def _parts(rows: Rows) -> Iterator[Rows]:
@@ -86,13 +88,10 @@ def sentence_losses(
             )
     windows = [[[prefix, *row][-lm.max_length :] for row in group] for group in rows]
     parts = [(k, part) for k, group in enumerate(windows) for part in _parts(group)]
-    batches = _by_size(lm, [len(merged(part).tokens) for _, part in parts], batch_size)
-    found = lm.batched(
-        f"{task} sentences",
-        [names[k] for k, _ in parts],
-        ((batch, partial(lm.group_losses, [parts[k][1] for k in batch])) for batch in batches),
-    )
+    sizes, owners = [len(merged(part).tokens) for _, part in parts], [names[k] for k, _ in parts]
+    trees, label = [part for _, part in parts], f"{task} sentences"
+    found = _by_size(lm, trees, sizes, batch_size, label, owners, lm.group_losses)
     losses: list[list[torch.Tensor]] = [[] for _ in groups]
-    for number, (k, _) in enumerate(parts):
-        losses[k] += [torch.tensor(values, dtype=torch.float64) for values in found[number]]
+    for (k, _), several in zip(parts, found, strict=True):
+        losses[k] += [torch.tensor(values, dtype=torch.float64) for values in several]
     return rows, losses

@@ -227,7 +227,8 @@ def loglikelihoods(sample: dict[str, Any]) -> list[float]:
 def choice_record(item: ChoiceItem, sample: dict[str, Any]) -> dict[str, Any]:
     """Return the record of a multiple-choice item; ``correct`` is lm-eval's own ``acc``."""
     scores = loglikelihoods(sample)
-    record = {
+    normed = {"correct_norm": bool(sample["acc_norm"])} if "acc_norm" in sample else {}
+    return {
         "item_id": item.id,
         "category": item.category,
         "option_logprobs": [round(score, DIGITS) for score in scores],
@@ -235,10 +236,8 @@ def choice_record(item: ChoiceItem, sample: dict[str, Any]) -> dict[str, Any]:
         "gold": item.gold,
         "correct": bool(sample["acc"]),
         "tie": scores.count(max(scores)) > 1,
+        **normed,
     }
-    if "acc_norm" in sample:
-        record["correct_norm"] = bool(sample["acc_norm"])
-    return record
 
 
 class ChoiceTask(ItemTask):

@@ -44,9 +44,9 @@ def item_records(name: str, samples: Sequence[Mapping[str, Any]]) -> list[dict[s
         about |= {"item_id": f"{name}-{number}", "category": name}
         values = found.setdefault(number, {**about, "values": {}})["values"]
         for one in sample["metrics"]:
-            value = float(sample[one]) if isinstance(sample[one], Real) else math.nan
-            known = value if math.isfinite(value) else None
-            values[metric_name(one, sample["filter"])] = known
+            value = sample[one]
+            known = isinstance(value, Real) and math.isfinite(value)
+            values[metric_name(one, sample["filter"])] = float(value) if known else None
     return list(found.values())
 
 
