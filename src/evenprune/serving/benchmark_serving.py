@@ -39,10 +39,7 @@ from .interleave import Record, decide, measure_rounds
 from .measure import Settings, summarize
 
 # Options that decide the figures as they are given
-SPEC = (
-    *("batch_sizes", "new_tokens", "rounds", "warmup", "min_seconds"),
-    *("carbon_intensity", "seed"),
-)
+SPEC = ("batch_sizes", "new_tokens", "rounds", "warmup", "min_seconds", "carbon_intensity", "seed")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

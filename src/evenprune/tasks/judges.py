@@ -21,6 +21,7 @@ from ..language_models.language_model import LanguageModel, load_language_model
 from ..language_models.templates import bounded, template_errors
 from .protocol import DIGITS
 
+Pairs = Sequence[tuple[str, str]]  # of a prompt and its response
 SAFE, UNSAFE, UNPARSED = "safe", "unsafe", "unparsed"
 LEXICAL = "lexical"
 GUARD_TOKENS = 20
@@ -93,9 +94,7 @@ class LexicalJudge:
     def __init__(self, lexicon: str) -> None:
         self.pattern = re.compile(rf"\b({'|'.join(word_list(lexicon))})\b", re.IGNORECASE)
 
-    def judge(
-        self, pairs: Sequence[tuple[str, str]], names: Sequence[object] | None = None
-    ) -> list[list[Judgement]]:
+    def judge(self, pairs: Pairs, names: Sequence[object] | None = None) -> list[list[Judgement]]:
         """Judge each response; the prompt does not matter."""
         found = [bool(self.pattern.search(response)) for _, response in pairs]
         return [[Judgement(LEXICAL, UNSAFE if hit else SAFE, says_unsafe=hit)] for hit in found]
@@ -114,12 +113,12 @@ class GuardJudge:
         self.lm: LanguageModel = load_language_model(folder, device, "auto")
         self._words: dict[str, tuple[int, int] | None] = {}
 
-        # Whether the template wants contents as lists of parts (Llama-Guard-3-1B does). Tried with
-        # texts that must appear: a template given the other kind drops or refuses them, and some
-        # drop what the assistant says.
         def probes() -> list[str]:
             return [self.conversation(PROMPT, RESPONSE, form) for form in self.forms]
 
+        # Whether the template wants contents as lists of parts (Llama-Guard-3-1B does). Tried with
+        # texts that must appear: a template given the other kind drops or refuses them, and some
+        # drop what the assistant says.
         failed: UserError | None = None
         for self.as_parts in (False, True):
             try:
@@ -171,9 +170,7 @@ class GuardJudge:
             return None
         return round(float(logits[start, [*words]].double().softmax(0)[1]), DIGITS)
 
-    def judge(
-        self, pairs: Sequence[tuple[str, str]], names: Sequence[object] | None = None
-    ) -> list[list[Judgement]]:
+    def judge(self, pairs: Pairs, names: Sequence[object] | None = None) -> list[list[Judgement]]:
         """Judge each response in every form; one too long for the guard is ``unparsed``.
 
         Raises UserError for a guard whose logits are not finite numbers.
