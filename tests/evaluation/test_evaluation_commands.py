@@ -23,7 +23,7 @@ from evenprune.data.readers.choice import ChoiceItem
 from evenprune.language_models.language_model import load_language_model
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.records import read_records
-from evenprune.tasks import perplexity
+from evenprune.tasks import mmlu, perplexity
 from evenprune.tasks.harness import Harness
 from evenprune.tasks.protocol import Protocol
 
@@ -149,7 +149,7 @@ def test_mmlu_prompts_are_lm_eval_s_own_building(chat):
         given = {"apply_chat_template": chat, "chat_template": harness.model.apply_chat_template}
         theirs.append(task.fewshot_context(document, 0, **(given if chat else {})))
         items.append(item)
-    samples = harness.mmlu(items)
+    samples = mmlu.TASK.ask(harness, items)
     assert [sample["arguments"][0][0] for sample in samples] == theirs
     assert theirs[0].startswith("[system]The following" if chat else "The following")
 

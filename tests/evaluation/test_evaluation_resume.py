@@ -68,7 +68,7 @@ def test_an_interrupted_run_goes_on(task, model, data, guard, tmp_path, capsys):
         kept = [json.loads(line) for line in (out / "partial.jsonl").read_text().splitlines()]
         answers = [row for *_, rows in kept[1:4] for row in rows]
         assert {type(token) for tokens, *_ in answers for token in tokens} == {int}
-        assert {finish for _, finish, _ in answers} <= {"end", "stop", "length"}
+        assert {finish for _, finish, *_ in answers} <= {"end", "stop", "length"}
     assert computed(words(task, model, data, out, *judge)) == whole[stop:]
     told = re.findall(r"resumes after (\d+) finished batches", capsys.readouterr().err)
     assert told == [str(stop)]

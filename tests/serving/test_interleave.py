@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenprune.serving.energy import Reading
-from evenprune.serving.interleave import Engines, measure_rounds, orders, slots
+from evenprune.serving.interleave import measure_rounds, orders, slots
 from evenprune.serving.measure import Settings
 from evenprune.stats.inference import paired_ratio
 
@@ -65,10 +65,8 @@ def measured(machine, gains, together=True, rounds=ROUNDS):
         loads.append(name)
         return Engine(machine, name, gains[name])
 
-    engines = Engines(load, together)
     asked = Settings(new_tokens=20, min_seconds=1.0, rounds=rounds, batch_sizes=[1, 4])
-    records = measure_rounds(engines, machine, [[1, 2]] * 4, list(gains), asked)
-    engines.close()
+    records, _ = measure_rounds(load, together, machine, [[1, 2]] * 4, list(gains), asked)
     assert not Engine.open_now
     return records, loads
 

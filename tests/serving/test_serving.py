@@ -159,7 +159,7 @@ def test_command_writes_the_measurement(tiny, texts, tmp_path):
 
 def test_every_run_makes_exactly_the_new_tokens(tiny):
     # the model's own end-of-text token must not shorten a run
-    backend = backends.TransformersBackend(tiny, "cpu")
+    backend = backends.TransformersBackend(tiny, measure.Settings(device="cpu"), "auto", 48)
     new = backend.generate([[1, 5, 6], [1, 7, 8]], 30)
     assert [len(row) for row in new] == [30, 30]
     assert backend.generate([[1, 5, 6], [1, 7, 8]], 30) == new
@@ -181,9 +181,12 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(tiny, texts, tmp_path, cap
 
 GENERATE = """
 import json, sys
-from evenprune.serving.backends import load_backend
+from pathlib import Path
+from evenprune.serving.backends import BACKENDS
+from evenprune.serving.measure import Settings
 if __name__ == '__main__':
-    backend = load_backend(sys.argv[1], sys.argv[2], 'cpu', 'float32', 2, 48, 0)
+    asked = Settings(device='cpu', batch_sizes=[2])
+    backend = BACKENDS[sys.argv[1]](Path(sys.argv[2]), asked, 'float32', 48)
     tokens = backend.generate([[1, 400, 401], [1, 402, 403]], 24)
     print('RESULT' + json.dumps([backend.describe(), tokens]))
 """

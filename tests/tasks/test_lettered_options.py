@@ -9,6 +9,7 @@ from evenprune.config.tasks import BBQ_STYLES, UNQOVER_STYLES
 from evenprune.data.prompts import DEMONSTRATIONS, cal0, cal_fs, fairsteer, helm, lighteval
 from evenprune.io.errors import UserError
 from evenprune.tasks import lettered_options as lettered
+from evenprune.tasks.protocol import Protocol
 
 GOLD = SimpleNamespace(label=2, unknown=2)
 ITEM = {"context": "C.", "question": "Q?", "ans0": "x", "ans1": "y", "ans2": "unknown"}
@@ -18,6 +19,11 @@ ITEM = {"context": "C.", "question": "Q?", "ans0": "x", "ans1": "y", "ans2": "un
 def prompts():
     rows = [fairsteer(row) for row in unqover_rows()]
     return rows + [helm(row) for row in bbq_rows()]
+
+
+def scored(lm, prompts):
+    items = [SimpleNamespace(id=k) for k in range(len(prompts))]
+    return lettered.score_prompts(lm, prompts, items, Protocol("bbq"), "options")
 
 
 def test_prompts_are_the_sources_own():
@@ -49,28 +55,28 @@ def test_prompts_are_the_sources_own():
 @pytest.mark.parametrize("bos", [True, False])
 def test_scores_equal_a_plain_forward_pass(words, path, mass, bos, prompts):
     lm = tiny_lm(bos, words)
-    for prompt, scores in zip(prompts[:8], lettered.score_prompts(lm, prompts[:8])):
+    for prompt, scores in zip(prompts[:8], scored(lm, prompts[:8])):
         assert scores.path == path
         assert (scores.mass is not None) == mass
         expected = [logprob(lm, prompt[0], option) for option in prompt[1]]
         if path == "shared-prefix":  # the blank's log-probability cancels between options
-            shift = expected[0] - scores.logprobs[0]
+            shift = expected[0] - scores.option_logprobs[0]
             expected = [value - shift for value in expected]
-        assert scores.logprobs == pytest.approx(expected, abs=1e-4)
+        assert scores.option_logprobs == pytest.approx(expected, abs=1e-4)
         # Logits and log-probabilities differ by one constant a prompt.
-        gaps = [a - b for a, b in zip(scores.logits, scores.logprobs)]
+        gaps = [a - b for a, b in zip(scores.option_logits, scores.option_logprobs)]
         assert max(gaps) - min(gaps) < 1e-5
 
 
 def test_a_prompt_longer_than_the_context_keeps_its_end(prompts):
     short, whole = tiny_lm(positions=32), tiny_lm()
-    cut = lettered.score_prompts(short, prompts[:3])
+    cut = scored(short, prompts[:3])
     assert all(scores.truncated and scores.n_tokens == 32 for scores in cut)
     ids = whole.encode([prompts[0][0]])[0][-32:]
     with torch.inference_mode():
         logits = whole.model(torch.tensor([ids])).logits[0, -1]
     letters = whole.tokenizer.convert_tokens_to_ids([" A", " B", " C"])
-    assert cut[0].logits == pytest.approx(logits[letters].tolist(), abs=1e-4)
+    assert cut[0].option_logits == pytest.approx(logits[letters].tolist(), abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +89,7 @@ def test_a_prompt_longer_than_the_context_keeps_its_end(prompts):
 )
 def test_what_cannot_be_scored_is_refused(bos, prompt, options, message):
     with pytest.raises(UserError, match=message):
-        lettered.score_prompts(tiny_lm(bos), [(prompt, options)])
+        scored(tiny_lm(bos), [(prompt, options)])
 
 
 def test_merged_candidate_is_scored_from_the_last_common_token():

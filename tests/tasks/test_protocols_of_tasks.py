@@ -14,7 +14,7 @@ from evenprune.data.readers.crows_pairs import CrowsPair
 from evenprune.data.readers.texts import read_tinystories, read_wikitext
 from evenprune.stats.measures import MEASURES
 from evenprune.stats.paired import sums_of
-from evenprune.tasks import crows_pairs, perplexity
+from evenprune.tasks import crows_pairs, hellaswag, perplexity
 from evenprune.tasks.crows_pairs import shared_positions
 from evenprune.tasks.harness import Harness, loglikelihoods
 from evenprune.tasks.protocol import Protocol
@@ -130,8 +130,8 @@ def test_lm_eval_s_contexts_follow_the_switch(bos, adding, silent, data):
     for lm in (adding, silent):
         # "never" leaves texts without a context nothing to stand on but EOS.
         lm.tokenizer.eos_token = "."
-        sample = Harness(lm.with_bos(bos), Protocol("hellaswag")).choices("hellaswag", [item])[0]
-        assert loglikelihoods(sample) == pytest.approx(expected, abs=1e-3)
+        (record,) = hellaswag.TASK.records(lm.with_bos(bos), [item], Protocol("hellaswag"))
+        assert record["option_logprobs"] == pytest.approx(expected, abs=1e-3)
         lm.tokenizer.eos_token = None
 
 
@@ -153,10 +153,11 @@ def test_lm_eval_s_prefix_follows_the_switch(bos, adding, silent, data):
         # Rolling windows: the prefix stands before the text once.
         page = " = Vel = \n The Vel sing ."
         harness = Harness(lm.with_bos(bos), Protocol("perplexity"))
-        nll, _, _ = harness.wikitext([page])[0]
-        shown = harness.run("wikitext", "wikitext/wikitext.yaml", [{"page": page}], [0])
-        text = plain(lm, shown[0]["arguments"][0][0])
-        assert nll == pytest.approx(sum(logprobs(lm, [prefix, *text])), abs=1e-3)
+        (shown,) = harness.run("wikitext", "wikitext/wikitext.yaml", [{"page": page}], [0])
+        text = plain(lm, shown["arguments"][0][0])
+        assert shown["word_perplexity"][0] == pytest.approx(
+            sum(logprobs(lm, [prefix, *text])), abs=1e-3
+        )
         lm.tokenizer.eos_token = None
 
 

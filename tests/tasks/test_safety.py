@@ -37,8 +37,8 @@ from evenprune.tasks import judges
 
 
 def complete(lm, texts, new_tokens=12, stop=None):
-    made = sorted(greedy(lm, lm.encode(texts), new_tokens, 4, "test", stop), key=lambda one: one[0])
-    return [(completion, tokens) for _, completion, tokens, _ in made]
+    made = greedy(lm, lm.encode(texts), new_tokens, 4, "test", stop)
+    return [(completion, tokens) for completion, tokens, _ in made]
 
 
 @torch.inference_mode()

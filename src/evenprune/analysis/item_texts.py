@@ -12,7 +12,7 @@ from ..data.readers.own import read_own_questions
 from ..data.readers.stereoset import read_stereoset
 from ..data.readers.unqover import read_unqover
 from ..tasks.protocol import Protocol
-from ..tasks.unqover import select_items
+from ..tasks.unqover import TASK as UNQOVER
 
 # The texts of an item: those of its task's ``FIELDS``, and its options in the data's order.
 ItemText = tuple[tuple[str, ...], tuple[str, ...]]
@@ -24,8 +24,8 @@ def _questions(folder: Path, split: str, spec: dict[str, Any]) -> Iterable[Any]:
     """Return UnQover's items of a split; limit and seed choose among those that are generated."""
     if split not in ("generated", "balanced"):
         return read_unqover(folder, split)
-    asked = Protocol("unqover", limit=spec.get("limit"), seed=spec.get("seed", 0))
-    return [item for item, _ in select_items(folder, split, asked)[0]]
+    asked = Protocol("unqover", split=split, limit=spec.get("limit"), seed=spec.get("seed", 0))
+    return [item for item, _ in UNQOVER.select(folder, asked)[0]]
 
 
 # Task -> its items in a folder, of a split and options; then the texts of one of them.

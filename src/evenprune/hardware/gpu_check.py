@@ -64,16 +64,13 @@ def check(device: str, size: str, work: Path) -> dict[str, Any]:
         torch.cuda.set_device(device)  # what is measured without a name of a device is here
     torch.set_float32_matmul_precision("highest")
     began = time.monotonic()
-    found = {
-        "masks": trial.compared(trial.TRIALS[size], device, work),
-        "pruning": trial.timed(trial.TRIALS[size], device, work),
-    }
     return {
         "gpu_check": 1,
         "size": size,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "masks": trial.compared(trial.TRIALS[size], device, work),
+        "pruning": trial.timed(trial.TRIALS[size], device, work),
         "system": system(device),
-        **found,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": time.monotonic() - began,
     }
 

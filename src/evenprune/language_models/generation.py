@@ -1,10 +1,12 @@
 """Greedy answers: in batches of similar length, each through transformers' ``generate``."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     GenerationConfig,
     LogitsProcessor,
@@ -14,13 +16,8 @@ from transformers import (
 )
 
 from ..io.errors import UserError
-from ..io.progress import Progress
-from ..stats.finite import require_finite
 from .language_model import LanguageModel
 from .prefix_sharing import Rows
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 # A stop text of two characters lies in the last few tokens when it is completed.
 STOP_TAIL = 8
@@ -54,8 +51,8 @@ def greedy(
     stop: str | None = None,
     note: Callable[[int, list[int], torch.Tensor], Any] | None = None,
     names: Sequence[object] | None = None,
-) -> Iterator[tuple[int, Completion, list[int], Any]]:
-    """Yield (row number, completion, its tokens, note) of every row, shortest prompts first.
+) -> list[tuple[Completion, list[int], Any]]:
+    """Return (completion, its tokens, note) of every row.
 
     ``rows`` are prompts as token ids; batches hold prompts of similar length. At most
     ``new_tokens`` tokens are generated, up to an end token or ``stop``. ``note`` is called with
@@ -79,40 +76,37 @@ def greedy(
         raise UserError(
             "a prompt has no token and the tokenizer adds no BOS; the prompt must not be empty"
         )
+    prompts = [list(row[-room:]) for row in rows]
+
+    def compute(batch: list[int]) -> list[tuple[list[int], str, float, Any]]:
+        chosen = [prompts[k] for k in batch]
+        made, steps = generate_batch(lm, chosen, new_tokens, stop, note is not None)
+        kept = []
+        for row, (k, (tokens, finish, total)) in enumerate(zip(batch, made, strict=True)):
+            logits = [step[row] for step in steps[: len(tokens)]]
+            found = note(k, tokens, torch.stack(logits)) if note and tokens else None
+            kept.append((tokens, finish, total, found))
+        return kept
+
     order = sorted(range(len(rows)), key=lambda k: (len(rows[k]), k))
-    progress = Progress(len(rows), label, announced=True)
-    for number, start in enumerate(range(0, len(order), batch_size)):
-        batch = order[start : start + batch_size]
-        prompts = [list(rows[k][-room:]) for k in batch]
-
-        def compute(batch: list[int] = batch, prompts: list[list[int]] = prompts) -> Any:
-            made, steps = generate_batch(lm, prompts, new_tokens, stop, note is not None)
-            sound = [(names[k] if names else k, [made[row][2]]) for row, k in enumerate(batch)]
-            # A note is taken of logits, which must be sound before it is.
-            require_finite(label, sound)
-            kept = []
-            for row, (k, (tokens, finish, _)) in enumerate(zip(batch, made, strict=True)):
-                logits = [step[row] for step in steps[: len(tokens)]]
-                found = note(k, tokens, torch.stack(logits)) if note and tokens else None
-                kept.append([tokens, finish, found])
-            return kept, sound
-
-        kept = lm.kept(label, number, compute)
-        for k, prompt, (tokens, finish, found) in zip(batch, prompts, kept, strict=True):
-            text = str(lm.tokenizer.decode(tokens, skip_special_tokens=True))
-            if stop:
-                text = text.partition(stop)[0]
-            cut = len(prompt) < len(rows[k])
-            yield k, Completion(text, len(prompt), len(tokens), finish, cut), tokens, found
-        progress.update(len(batch))
+    batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    made = lm.batched(
+        label, names or range(len(rows)), ((batch, partial(compute, batch)) for batch in batches)
+    )
+    answers = []
+    for k, prompt in enumerate(prompts):
+        tokens, finish, _, found = made[k]
+        text = str(lm.tokenizer.decode(tokens, skip_special_tokens=True))
+        text = text.partition(stop)[0] if stop else text
+        cut = len(prompt) < len(rows[k])
+        answers.append((Completion(text, len(prompt), len(tokens), finish, cut), tokens, found))
+    return answers
 
 
 class _StopAtText(StoppingCriteria):
     """Stops each row where ``stop`` appears in its new text; remembers after how many tokens."""
 
-    def __init__(
-        self, tokenizer: "PreTrainedTokenizerBase", stop: str, width: int, rows: int
-    ) -> None:
+    def __init__(self, tokenizer: Any, stop: str, width: int, rows: int) -> None:
         self.tokenizer, self.stop, self.width = tokenizer, stop, width
         self.lengths: list[int | None] = [None] * rows
 
@@ -138,11 +132,6 @@ class _Peaks(LogitsProcessor):
         self.steps.append(scores.amax(-1))
         return scores
 
-    def sums(self, counts: Sequence[int]) -> list[float]:
-        """Return the sum of each row's first ``counts[i]`` peaks."""
-        rows = torch.stack(self.steps, dim=1).double().tolist()
-        return [sum(row[:count]) for row, count in zip(rows, counts, strict=True)]
-
 
 def finished(new: list[int], ends: Sequence[int], stopped: int | None) -> tuple[list[int], str]:
     """Return an answer's own tokens and how it finished.
@@ -156,13 +145,6 @@ def finished(new: list[int], ends: Sequence[int], stopped: int | None) -> tuple[
     return (new, "length") if stopped is None else (new[:stopped], "stop")
 
 
-def end_tokens(generation_config: Any, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
-    """Return the tokens that end an answer: the model's own and the tokenizer's, sorted."""
-    given = generation_config.eos_token_id
-    found = {given} if isinstance(given, int) else set(given or ())
-    return sorted(found | ({tokenizer.eos_token_id} - {None}))
-
-
 def generate_batch(
     lm: LanguageModel, prompts: Rows, new_tokens: int, stop: str | None, keep_logits: bool
 ) -> tuple[list[Answer], Sequence[torch.Tensor]]:
@@ -172,12 +154,15 @@ def generate_batch(
     logits.
     """
     model, own = lm.model, lm.model.generation_config
-    ends = end_tokens(own, lm.tokenizer)
+    given = own.eos_token_id
+    # The model's own and the tokenizer's
+    found = {given} if isinstance(given, int) else set(given or ())
+    ends = sorted(found | ({lm.tokenizer.eos_token_id} - {None}))
     filling = ends[0] if ends else 0
-    width = max(map(len, prompts))
-    gaps = [width - len(prompt) for prompt in prompts]
-    ids = torch.tensor([[filling] * gap + [*row] for gap, row in zip(gaps, prompts)])
-    mask = torch.tensor([[0] * gap + [1] * len(row) for gap, row in zip(gaps, prompts)])
+    rows = [torch.tensor(prompt) for prompt in prompts]
+    ids = pad_sequence(rows, batch_first=True, padding_value=filling, padding_side="left")
+    mask = pad_sequence([*map(torch.ones_like, rows)], batch_first=True, padding_side="left")
+    width = ids.shape[1]
     peaks = _Peaks()
     criterion = _StopAtText(lm.tokenizer, stop, width, len(prompts)) if stop else None
     # generate() takes what its argument leaves open from the model's own configuration,
@@ -186,7 +171,7 @@ def generate_batch(
         do_sample=False,
         use_cache=True,
         max_new_tokens=new_tokens,
-        eos_token_id=list(ends) or None,
+        eos_token_id=ends or None,
         pad_token_id=filling,
         output_logits=keep_logits,
         return_dict_in_generate=True,
@@ -204,6 +189,9 @@ def generate_batch(
     made = out.sequences[:, width:].tolist()
     stopped = criterion.lengths if criterion else [None] * len(prompts)
     answers = [finished(new, ends, length) for new, length in zip(made, stopped, strict=True)]
-    # The end token was chosen as well; what fills a row up behind it was not.
-    sums = peaks.sums([len(tokens) + (finish == "end") for tokens, finish in answers])
-    return [(*answer, total) for answer, total in zip(answers, sums)], out.logits or ()
+    steps = torch.stack(peaks.steps, dim=1).double().tolist()
+    return [
+        # The end token was chosen as well; what fills a row up behind it was not.
+        (tokens, finish, sum(row[: len(tokens) + (finish == "end")]))
+        for (tokens, finish), row in zip(answers, steps, strict=True)
+    ], out.logits or ()

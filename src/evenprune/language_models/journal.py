@@ -15,6 +15,10 @@ from typing import Any
 from ..io.files import digest, disk_errors
 
 
+def _line(entry: Any) -> bytes:
+    return json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+
+
 class Journal:
     """Results of batches by stage and number, kept in ``path``; without a path nothing is kept.
 
@@ -32,25 +36,26 @@ class Journal:
 
     def _read(self, path: Path) -> None:
         with open(path, "rb") as lines:
-            for number, line in enumerate(lines):
+            head = next(lines, b"")
+            if head != _line({"key": self._key}):
+                return
+            self._length = len(head)
+            for number, line in enumerate(lines, 2):
                 try:
-                    entry: Any = json.loads(line) if line.endswith(b"\n") else None
-                    if number == 0:
-                        if entry != {"key": self._key}:
-                            return
-                    else:
-                        checksum, stage, batch, values = entry
-                        if checksum != digest([self._key, stage, batch, values]):
-                            raise ValueError
-                        self._done[stage, batch] = values
+                    checksum, stage, batch, values = json.loads(line)
+                    sound = checksum == digest([self._key, stage, batch, values])
                 except (ValueError, TypeError, RecursionError):
-                    if number and line.endswith(b"\n"):
-                        print(
-                            f"{path}: line {number + 1} is not as it was written; that batch and "
-                            "those after it are computed again",
-                            file=sys.stderr,
-                        )
+                    sound = False
+                if not line.endswith(b"\n"):
                     return
+                if not sound:
+                    print(
+                        f"{path}: line {number} is not as it was written; that batch and those "
+                        "after it are computed again",
+                        file=sys.stderr,
+                    )
+                    return
+                self._done[stage, batch] = values
                 self._length += len(line)
 
     def get(self, stage: str, number: int) -> Any:
@@ -69,18 +74,17 @@ class Journal:
         """
         if self.path is None:
             return
-        head = [] if self._length else [{"key": self._key}]
-        entry = [digest([self._key, stage, number, values]), stage, number, values]
+        head = b"" if self._length else _line({"key": self._key})
+        checksum = digest([self._key, stage, number, values])
+        rest = memoryview(head + _line([checksum, stage, number, values]))
         with disk_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Unbuffered: what a full disk did not take must not be tried again when it is closed.
             with open(self.path, "r+b" if self._length else "wb", buffering=0) as file:
                 file.truncate(self._length)
                 file.seek(self._length)
-                for one in (*head, entry):
-                    line = memoryview(json.dumps(one, separators=(",", ":")).encode() + b"\n")
-                    while line:  # one write may take a part only
-                        line = line[file.write(line) :]
+                while rest:  # one write may take a part only
+                    rest = rest[file.write(rest) :]
                 self._length = file.tell()
 
     def remove(self) -> None:

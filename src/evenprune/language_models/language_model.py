@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from ..io import onednn
 from ..io.errors import UserError
+from ..io.progress import Progress
 from ..models.bos import Losses, check_bos, fixed_rows, losses_of, puts_bos, tokens_of
 from ..models.loading import (
     limit_threads,
@@ -29,7 +30,7 @@ from ..models.quantised import drop
 from ..models.token_trees import merged, visible
 from ..stats.finite import require_finite
 from .journal import Journal
-from .prefix_sharing import BATCH_TOKENS, Rows, View, last_states, right_padded, select_rows, tree
+from .prefix_sharing import BATCH_TOKENS, Rows, View, last_states, right_padded
 from .templates import user_turns
 
 if TYPE_CHECKING:
@@ -41,22 +42,24 @@ CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"
 # Logits held at once, in elements: on a CPU as many as stay in its caches (2 MB), on a GPU 256 MB.
 LOGITS = {"cpu": 500_000, "cuda": 64_000_000}
 FEWEST_POSITIONS = 128  # of one product with the output embeddings, where fewer would be slow
-# Numbers that a model gave, by what they belong to.
-Named = Iterable[tuple[object, Sequence[float]]]
 # Logits of the tokens asked for at one position, and ln of the sum of exp of all tokens' logits.
 Position = tuple[list[float], float]
-# The rows of a batch, and what computes their positions.
-Batches = Iterator[tuple[list[int], Callable[[], list[Position]]]]
+# The numbers of a batch's items, and what computes a value for each, as JSON.
+Batches = Iterable[tuple[list[int], Callable[[], Sequence[Any]]]]
+
+
+def numbers(value: Any) -> Iterator[float]:
+    """Yield the numbers in a value as JSON has it."""
+    if isinstance(value, list | tuple):
+        yield from chain.from_iterable(map(numbers, value))
+    elif isinstance(value, int | float):
+        yield value
 
 
 def context_length(config: Any) -> int:
     """Return the number of positions a model was made for, 2,048 when it does not say."""
-    text = config.get_text_config()
-    for key in CONTEXT_KEYS:
-        value = getattr(text, key, None)
-        if value:
-            return int(value)
-    return DEFAULT_MAX_LENGTH
+    found = (getattr(config.get_text_config(), key, None) for key in CONTEXT_KEYS)
+    return int(next(filter(None, found), DEFAULT_MAX_LENGTH))
 
 
 def logit_transform(config: Any) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -179,19 +182,35 @@ class LanguageModel:
         """
         return user_turns(self.tokenizer, prompts)
 
-    def kept(self, label: str, number: int, compute: Callable[[], tuple[Any, Named]]) -> Any:
+    def kept(
+        self, label: str, number: int, names: Iterable[object], compute: Callable[[], Sequence[Any]]
+    ) -> Sequence[Any]:
         """Return the values of a batch, kept in the journal under ``label`` and its number.
 
-        Where there are none ``compute`` returns them, and the numbers among them by item. All
-        that is computed goes through here: raises UserError, and keeps nothing, where a score is
-        not a finite number.
+        Where there are none ``compute`` returns them, one for each of ``names``. All that is
+        computed goes through here: raises UserError, and keeps nothing, where a number is not
+        finite.
         """
-        values = self.journal.get(label, number)
+        values: Sequence[Any] | None = self.journal.get(label, number)
         if values is None:
-            values, scores = compute()
+            values = compute()
+            scores = zip(names, (list(numbers(value)) for value in values), strict=True)
             require_finite(label, scores)
             self.journal.put(label, number, values)
         return values
+
+    def batched(self, label: str, names: Sequence[object], batches: Batches) -> dict[int, Any]:
+        """Return the value of each item, by its number, of which ``batches`` have each once.
+
+        Finished batches are kept under ``label``; see ``kept``. ``names`` are those of all items.
+        """
+        found: dict[int, Any] = {}
+        progress = Progress(len(names), label, announced=True)
+        for number, (batch, compute) in enumerate(batches):
+            values = self.kept(label, number, [names[k] for k in batch], compute)
+            found |= zip(batch, values, strict=True)
+            progress.update(len(batch))
+        return found
 
     def encode(self, texts: Sequence[str], special: bool = True) -> list[list[int]]:
         """Return token ids, with the tokenizer's own special tokens unless ``special`` is False.
@@ -242,27 +261,24 @@ class LanguageModel:
         architectures, with other caches, masks or positions, are computed without sharing instead
         of wrongly, and a line says so.
         """
-        size = self.head.weight.shape[0]
-        ids = torch.arange(2, 26).reshape(2, 12) % size
-        before = [8, 5]
-        tails = [[3, 1], [2, 4]]
+        ids = (torch.arange(2, 26).reshape(2, 12) % self.head.weight.shape[0]).tolist()
+        ends = [(0, 8, ids[1][:3]), (0, 8, ids[1][3:4]), (1, 5, ids[0][:2]), (1, 5, ids[0][2:6])]
+        rows = [[*ids[k][:before], *tail] for k, before, tail in ends]
+        counts = [len(tail) for *_, tail in ends]
+
+        def tails(stems: list[int]) -> torch.Tensor:
+            found: dict[int, torch.Tensor] = {}
+            for batch, states in last_states(self, rows, counts, len(rows), stems):
+                found |= zip(batch, states().split([counts[k] for k in batch]), strict=True)
+            return torch.cat([found[k] for k in range(len(rows))])
+
         try:
-            past = select_rows(self.prefix_cache(ids[:, :8]), torch.tensor([0, 1]))
-            tokens = torch.zeros(2, 6, dtype=torch.int64)
-            alone, rows = [], []
-            for row, (n, lengths) in enumerate(zip(before, tails)):
-                start = 0
-                for length in lengths:
-                    tail = ids[1 - row, start : start + length]
-                    tokens[row, start : start + length] = tail
-                    rows.append(torch.cat([ids[row, :n], tail]))
-                    alone.append(self.hidden(rows[-1][None])[0, n:])
-                    start += length
-            found = self.hidden(tokens, past, tree(tails, before, past.get_seq_length()))
-            trees = [merged([[*one.tolist(), 0] for one in rows[k : k + 2]]) for k in (0, 2)]
+            trees = [merged([[*row, 0] for row in rows[k : k + 2]]) for k in (0, 2)]
             nodes = self.hidden(right_padded([one.tokens for one in trees]), None, visible(trees))
-            ends = [nodes[k, path[before[k] :]] for k in (0, 1) for path in trees[k].paths]
-            whole, shared = torch.cat(alone * 2), torch.cat([found[0, :4], found[1], *ends])
+            paths = [(k, path) for k, one in enumerate(trees) for path in one.paths]
+            found = [nodes[k, path[-count:]] for (k, path), count in zip(paths, counts)]
+            whole = torch.cat([tails([0] * len(rows))] * 2)
+            shared = torch.cat([tails([before for _, before, _ in ends]), *found])
             # Of all numbers together: single ones round coarsely in 16 bits (SmolLM2: 0.012).
             tolerance = 1e-3 if self.dtype == "float32" else 0.03
             near = bool((whole - shared).float().norm() <= tolerance * whole.float().norm())
@@ -292,42 +308,32 @@ class LanguageModel:
                 yield self.transform(logits.float())
 
     @torch.inference_mode()
-    def token_nll(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Return -ln p of each token given those before it, (batch, length - 1), float32."""
-        hidden = self.hidden(tokens)[:, :-1]
-        targets = tokens[:, 1:].to(hidden.device)
-        wanted, start, parts = targets.flatten(), 0, []
-        for logits in self.logit_pieces(hidden.flatten(0, 1)):
-            part = wanted[start : start + len(logits)]
-            parts.append(cross_entropy(logits, part, reduction="none"))
-            start += len(logits)
-        return torch.cat(parts).reshape(targets.shape)
-
-    @torch.inference_mode()
-    def _positions(self, states: Callable[[], torch.Tensor], wanted: Rows) -> list[Position]:
+    def _positions(
+        self, states: Callable[[], torch.Tensor], wanted: Sequence[Rows]
+    ) -> list[list[Position]]:
         """Return each position's wanted logits, float32, and ln of the sum of exp of all logits."""
         hidden = states()
-        ids = sorted({token for tokens in wanted for token in tokens})
+        ids = sorted({token for row in wanted for tokens in row for token in tokens})
         column = {token: k for k, token in enumerate(ids)}
         table = self.logits(hidden, torch.tensor(ids, device=hidden.device)).tolist()
         totals = torch.cat([part.logsumexp(-1) for part in self.logit_pieces(hidden)]).tolist()
+        found = zip(table, totals)
         return [
-            ([row[column[token]] for token in tokens], total)
-            for tokens, row, total in zip(wanted, table, totals)
-        ]
+            [([row[column[token]] for token in tokens], total)
+             for tokens, (row, total) in zip(several, found)]
+            for several in wanted
+        ]  # fmt: skip
 
     def position_scores(self, rows: Rows, wanted: Sequence[Rows], batch_size: int) -> Batches:
-        """Yield (row indices, what computes their positions) batch by batch, every row once.
+        """Yield (row indices, what computes each row's positions) batch by batch, every row once.
 
         ``wanted[i]`` are the tokens whose scores are asked for behind each of the last
-        ``len(wanted[i])`` tokens of row i. A batch's positions stand one row behind the other,
-        and are the same whether other batches are computed or not. Common beginnings are computed
-        once, the rest in batches of similar length.
+        ``len(wanted[i])`` tokens of row i. They are the same whether other batches are computed or
+        not. Common beginnings are computed once, the rest in batches of similar length.
         """
         counts = [len(tokens) for tokens in wanted]
         for batch, states in last_states(self, rows, counts, batch_size):
-            asked = [tokens for k in batch for tokens in wanted[k]]
-            yield batch, partial(self._positions, states, asked)
+            yield batch, partial(self._positions, states, [wanted[k] for k in batch])
 
     @torch.inference_mode()
     def continuations(
@@ -348,21 +354,20 @@ class LanguageModel:
         counts = [max(len(requests[k][2]) for k in several) for several in members.values()]
         found: dict[int, tuple[float, bool]] = {}
         for batch, states in last_states(self, rows, counts, batch_size):
-            own = {row: rows[row][len(rows[row]) - counts[row] + 1 :] for row in batch}
             wanted: list[Sequence[int]] = []
-            for row, tokens in own.items():
-                wanted += [(token,) for token in tokens]
+            for row in batch:
+                wanted += [(token,) for token in rows[row][len(rows[row]) - counts[row] + 1 :]]
                 wanted.append([requests[k][2][-1] for k in members[rows[row]]])
             scored = self._log_probabilities(states(), wanted)
-            for row, tokens in own.items():
-                before = [(next(scored), token) for token in tokens]
+            for row in batch:
+                before = list(islice(scored, counts[row] - 1))
                 ends, likeliest = next(scored)
                 for k, end in zip(members[rows[row]], ends, strict=True):
-                    continuation = requests[k][2]
-                    part = before[len(before) - (len(continuation) - 1) :]
-                    greedy = all(top == token for (_, top), token in part)
-                    total = sum(scores[0] for (scores, _), _ in part) + end
-                    found[k] = (total, greedy and likeliest == continuation[-1])
+                    *first, last = requests[k][2]
+                    part = before[len(before) - len(first) :]
+                    greedy = all(top == token for (_, top), token in zip(part, first, strict=True))
+                    total = sum(scores[0] for scores, _ in part) + end
+                    found[k] = (total, greedy and likeliest == last)
         return [found[k] for k in range(len(requests))]
 
     def _log_probabilities(
@@ -374,10 +379,8 @@ class LanguageModel:
         for logits in self.logit_pieces(hidden):
             part = wanted[start : start + len(logits)]
             start += len(logits)
-            ids = torch.tensor([token for tokens in part for token in tokens], device=logits.device)
-            of = torch.tensor(
-                [row for row, tokens in enumerate(part) for _ in tokens], device=logits.device
-            )
+            asked = [(row, token) for row, tokens in enumerate(part) for token in tokens]
+            of, ids = torch.tensor(asked, device=logits.device).T
             highest, best = logits.max(-1)  # the first of equal ones, three times as fast as argmax
             total = (logits - highest[:, None]).exp_().sum(-1).log_().add_(highest)
             scores.append(logits[of, ids] - total[of])
@@ -386,9 +389,16 @@ class LanguageModel:
         for tokens, best in zip(wanted, torch.cat(likeliest).tolist(), strict=True):
             yield [next(values) for _ in tokens], best
 
+    @torch.inference_mode()
     def row_losses(self, rows: Rows) -> list[list[float]]:
         """Return -ln p of every token but the first of each row of one batch, in nats."""
-        computed = self.token_nll(right_padded(rows)).double().cpu()
+        tokens = right_padded(rows)
+        hidden = self.hidden(tokens)[:, :-1]
+        rest, parts = tokens[:, 1:].flatten().to(hidden.device), []
+        for logits in self.logit_pieces(hidden.flatten(0, 1)):
+            targets, rest = rest[: len(logits)], rest[len(logits) :]
+            parts.append(cross_entropy(logits, targets, reduction="none"))
+        computed = torch.cat(parts).double().reshape(len(rows), -1).cpu()
         return [values[: len(row) - 1].tolist() for row, values in zip(rows, computed)]
 
     @torch.inference_mode()

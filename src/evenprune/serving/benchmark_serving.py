@@ -15,7 +15,6 @@ import argparse
 import platform
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +29,17 @@ from ..io.outputs import check_file
 from ..io.progress import Progress
 from ..io.provenance import machine
 from ..models.architecture import max_positions
-from ..models.identity import Identity, identify
+from ..models.identity import identify
 from ..models.loading import limit_threads, load_config, load_tokenizer, own_dtype, pick_device
 from ..models.trust import add_trust_argument, trust_record
 from . import workload as prompting
-from .backends import Backend, choose, load_backend
+from .backends import BACKENDS, Backend, choose
 from .energy import EnergyMeter, Reading
-from .interleave import Engines, Record, decide, measure_rounds
+from .interleave import Record, decide, measure_rounds
 from .measure import Settings, summarize
 
 # Options that decide the figures as they are given
-SPEC = (
-    *("batch_sizes", "new_tokens", "rounds", "warmup", "min_seconds"),
-    *("carbon_intensity", "seed"),
-)
+SPEC = ("batch_sizes", "new_tokens", "rounds", "warmup", "min_seconds", "carbon_intensity", "seed")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,25 +53,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trust_argument(parser)
 
 
-@dataclass(frozen=True)
-class Job:
-    """What is measured: the checkpoints by name, their prompts, and all that decides the figures.
+def make_job(
+    asked: Settings, folders: dict[str, Path], prompts_file: Path, backend: str
+) -> tuple[dict[str, Any], list[list[int]]]:
+    """Return what is the same from run to run, and the prompts.
 
-    ``identity`` is of everything that is the same from run to run.
+    The former are ``spec``, all that decides the figures, and the digests of ``models`` and
+    ``prompts``. Raises UserError for folders and prompts that do not do.
     """
-
-    models: dict[str, Identity]
-    folders: dict[str, Path]
-    prompts: list[list[int]]
-    spec: dict[str, Any]
-    identity: dict[str, Any]
-
-
-def make_job(asked: Settings, folders: dict[str, Path], prompts_file: Path, backend: str) -> Job:
-    """Return what is to be measured. Raises UserError for folders and prompts that do not do."""
     place = source_folder(prompts_file)
     texts = prompting.prompt_texts(place)
-    models = {name: identify(folder) for name, folder in folders.items()}
+    models = {name: identify(folder).as_dict() for name, folder in folders.items()}
     configs = {name: load_config(folder) for name, folder in folders.items()}
     context = min(map(max_positions, folders.values()))
     length = prompting.prompt_length(context, asked.prompt_tokens, asked.new_tokens)
@@ -91,35 +79,9 @@ def make_job(asked: Settings, folders: dict[str, Path], prompts_file: Path, back
         "prompt_tokens": length,
         **trust_record(),
     }
-    identity = {
-        "spec": spec,
-        "models": {name: model.as_dict() for name, model in models.items()},
-        "prompts": {
-            "files": {file.name: sha256_cached(file) for file in table_files(place)},
-            "tokens_sha256": digest(prompts),
-        },
-    }
-    return Job(models, folders, prompts, spec, identity)
-
-
-def measure(asked: Settings, job: Job, together: bool) -> tuple[Engines, list[Record]]:
-    """Measure all rounds; return the engines, closed, and the records."""
-    spec, names = job.spec, list(job.folders)
-
-    def load(name: str) -> Backend:
-        return load_backend(
-            spec["backend"], job.folders[name], asked.device, spec["dtypes"][name],
-            max(asked.batch_sizes), spec["prompt_tokens"] + asked.new_tokens, asked.seed,
-            gpus=asked.gpus, engines=len(job.folders) if together else 1,
-        )  # fmt: skip
-
-    progress = Progress(asked.rounds * len(names) * len(asked.batch_sizes), "benchmark-serving")
-    with closing(Engines(load, together)) as engines:
-        for name in names if together else ():
-            engines.get(name)
-        with closing(EnergyMeter(spec["device"], asked.carbon_intensity, asked.gpus)) as meter:
-            found = measure_rounds(engines, meter, job.prompts, names, asked, progress.update)
-        return engines, found
+    files = {file.name: sha256_cached(file) for file in table_files(place)}
+    told = {"files": files, "tokens_sha256": digest(prompts)}
+    return {"spec": spec, "models": models, "prompts": told}, prompts
 
 
 def energy_of(record: Record, device: str) -> dict[str, Any]:
@@ -141,31 +103,24 @@ def energy_of(record: Record, device: str) -> dict[str, Any]:
     }
 
 
-def checkpoint_part(
-    name: str, job: Job, records: Sequence[Record], described: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return what the output says of one checkpoint: digests, figures, kernel and energy.
-
-    ``described``: of its engine.
-    """
-    own, categories = [one for one in records if one["checkpoint"] == name], {}
-    for size in job.spec["batch_sizes"]:
+def checkpoint_part(own: Sequence[Record], spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the output says of one checkpoint's ``own`` records: figures and energy."""
+    categories = {}
+    for size in spec["batch_sizes"]:
         rows = [one["figures"] for one in own if one["batch"] == size]
         found = {figure: summarize([row[figure] for row in rows]) for figure in rows[0]}
         categories[f"batch {size}"] = found
     return {
-        **job.models[name].as_dict(),
         "headline": "decode_tok_per_s",
         "metrics": next(iter(categories.values())),
         "categories": categories,
-        "backend": described,
-        "energy": energy_of(own[-1], job.spec["device"]),
+        "energy": energy_of(own[-1], spec["device"]),
     }
 
 
 def run(args: argparse.Namespace) -> None:
     """Run ``benchmark-serving``."""
-    settings = {name: getattr(args, name) for name in Settings.model_fields}
+    asked = checked(Settings, {name: getattr(args, name) for name in Settings.model_fields})
     names = args.names or list(map(str, args.model))
     if len(names) != len(args.model) or len(set(names)) != len(names):
         raise UserError(
@@ -175,7 +130,7 @@ def run(args: argparse.Namespace) -> None:
     with located(*args.model, trust=args.trust_remote_code) as models:
         folders = dict(zip(names, map(source_folder, models), strict=True))
         inputs = [*models, *folders.values(), args.prompts, source_folder(args.prompts)]
-        benchmark(checked(Settings, settings), folders, args.prompts, args.out, inputs)
+        benchmark(asked, folders, args.prompts, args.out, inputs)
 
 
 def benchmark(
@@ -185,28 +140,39 @@ def benchmark(
     limit_threads()
     check_file(out, inputs, keys=("benchmark", "digest"))
     chosen = choose(asked.backend)
-    job = make_job(asked, folders, prompts, chosen)
+    job, tokens = make_job(asked, folders, prompts, chosen)
+    spec, models, device = job["spec"], job["models"], job["spec"]["device"]
     if chosen != asked.backend:
         found = "vLLM is installed here" if chosen == "vllm" else "no vLLM in this environment"
         print(f"--backend {asked.backend}: {found}, measuring with {chosen}")
-    device = job.spec["device"]
     together, why = decide(asked.engines, list(folders.values()), device, asked.gpus)
     print(f"engines {'together' if together else 'in turn'}: {why}")
-    engines, records = measure(asked, job, together)
-    dense = [name for name, model in job.models.items() if model.base_sha256 is None]
+
+    def load(name: str) -> Backend:
+        longest, engines = spec["prompt_tokens"] + asked.new_tokens, len(folders) if together else 1
+        return BACKENDS[chosen](folders[name], asked, spec["dtypes"][name], longest, engines)
+
+    names = list(folders)
+    progress = Progress(asked.rounds * len(names) * len(asked.batch_sizes), "benchmark-serving")
+    with closing(EnergyMeter(device, asked.carbon_intensity, asked.gpus)) as meter:
+        records, descriptions = measure_rounds(
+            load, together, meter, tokens, names, asked, progress.update
+        )
+    own = {name: [one for one in records if one["checkpoint"] == name] for name in names}
+    dense = [name for name, model in models.items() if model["base_sha256"] is None]
     result = {
         "benchmark": "serving",
         "task": "serving",
-        **job.identity,
-        "digest": digest(job.identity),
+        **job,
+        "digest": digest(job),
         # What the others are compared with: the model that was pruned from none, if it is one.
         "dense": dense[0] if len(dense) == 1 else None,
         "engines": {"asked": asked.engines, "together": together, "why": why},
         "host": platform.node(),
         "system": {**machine(device), **package_versions("torch")},
         "checkpoints": {
-            name: checkpoint_part(name, job, records, engines.descriptions[name])
-            for name in job.models
+            name: {**model, "backend": descriptions[name], **checkpoint_part(own[name], spec)}
+            for name, model in models.items()
         },
         "rounds": records,
     }

@@ -44,10 +44,9 @@ class Reading:
         """Return joules summed over ``scope``, by default over the whole machine."""
         return sum(self.joules[name] for name in (scope or self.joules))
 
-    def source(self, scope: tuple[str, ...] | None = None) -> str:
+    def source(self, scope: tuple[str, ...]) -> str:
         """Return "measured" if every component of ``scope`` was read from a counter."""
-        names = scope or tuple(self.joules)
-        measured = all(self.sources.get(name) == "measured" for name in names)
+        measured = all(self.sources.get(name) == "measured" for name in scope)
         return "measured" if measured else "estimated"
 
 

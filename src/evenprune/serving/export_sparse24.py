@@ -26,13 +26,13 @@ from ..models.architecture import find_blocks, find_linears, load_skeleton, stor
 from ..models.experts import is_packed
 from ..models.identity import EXPORT as INDEX
 from ..models.identity import carried_files, identify
-from ..models.loading import check_model_folder, weight_files
-from ..models.tensors import read_tensor, write_tensors
+from ..models.loading import check_model_folder, read_folder
+from ..models.tensors import Source, read_tensor, write_tensors
 from ..models.trust import add_trust_argument
 from ..models.weights import INDEX as WEIGHT_INDEX
 from ..models.weights import Entry, read_header
 from .export_card import export_card
-from .sparse24 import BITS, FORMAT, METHOD, NotSparse24Error, compress, decompress
+from .sparse24 import BITS, FORMAT, METHOD, compress, decompress
 
 CONFIG, CARD = "config.json", "README.md"
 
@@ -86,12 +86,6 @@ def compress_stored(name: str, entry: Entry, transposed: bool) -> tuple[Tensor, 
     matrix = weight.T.contiguous() if transposed else weight
     try:
         values, metadata = compress(matrix)
-    except NotSparse24Error as error:
-        raise UserError(
-            f"expected a 2:4 checkpoint, but in {name} ({entry.file.name}) group {error.group} of "
-            f"row {error.row} holds {error.kept} non-zero values instead of at most 2; "
-            "export a checkpoint pruned with --regime 2of4"
-        ) from None
     except ValueError as error:
         raise UserError(f"{name} in {entry.file} has no 2:4 form: {error}") from None
     integer = BITS[matrix.dtype]
@@ -145,43 +139,41 @@ def export_sparse24(
 
 def _exported(model: Path, out: Path) -> dict[str, Any]:
     check_folder(out, EXPORT, [model])
-    identity = identify(model)
-    headers = {file: read_header(file) for file in weight_files(model)}
-    stored = {name: entry for header in headers.values() for name, entry in header.items()}
+    identity, stored = identify(model), read_folder(model)
     linears = block_linears(model, stored)
-    form = {"quant_method": METHOD, "format": FORMAT, "layers": sorted(linears)}
-    config = read_json(model / CONFIG) | {"quantization_config": form}
     progress = Progress(len(linears), "export-sparse24")
-    layers: dict[str, dict] = {}
-    written, weight_map, total = dict[str, str](), dict[str, str](), 0
-    bytes_of = {"dense": sum(stored[name].size for name in linears), "sparse24": 0}
+    written: dict[str, str] = {}
+    new: dict[str, Entry] = {}
     with atomic_folder(out, EXPORT, [model]) as folder:
-        for file, header in headers.items():
-            target, tensors = f"sparse24.{file.name}", dict[str, Tensor | Entry](header)
-            for name, entry in header.items():
-                if name in linears:
-                    values, metadata = compress_stored(name, entry, linears[name])
-                    tensors |= {name: values, f"{name}_metadata": metadata}
-                    layers[name] = {
-                        "file": target,
-                        "shape": list(entry.shape),
-                        "dtype": entry.dtype,
-                        "transposed": linears[name],
-                    }
-                    bytes_of["sparse24"] += values.nbytes + metadata.nbytes
-                    progress.update()
-            facts = write_tensors(folder / target, tensors)
-            written[target] = facts.pop("")["sha256"]
-            weight_map |= dict.fromkeys(facts, target)
-            total += sum(t.nbytes if isinstance(t, Tensor) else t.size for t in tensors.values())
+        for file in sorted({entry.file for entry in stored.values()}):
+            own = {name: entry for name, entry in stored.items() if entry.file == file}
+            tensors, target = dict[str, Source](own), folder / f"sparse24.{file.name}"
+            for name in sorted(own.keys() & linears):
+                values, metadata = compress_stored(name, own[name], linears[name])
+                tensors |= {name: values, f"{name}_metadata": metadata}
+                progress.update()
+            written[target.name] = write_tensors(target, tensors)[""]["sha256"]
+            new |= read_header(target)
         names = [file.name for file in carried_files(model) if file.name != CONFIG]
         for name in names:
             shutil.copyfile(model / name, folder / name)
-        index = {"metadata": {"total_size": total}, "weight_map": weight_map}
-        write_json(folder / WEIGHT_INDEX, index)
-        write_json(folder / CONFIG, config)
-        write_text(folder / CARD, export_card(model, len(layers), bytes_of, identity.model_sha256))
+        total = sum(entry.size for entry in new.values())
+        weight_map = {name: entry.file.name for name, entry in new.items()}
+        files = {"metadata": {"total_size": total}, "weight_map": weight_map}
+        write_json(folder / WEIGHT_INDEX, files)
+        form = {"quant_method": METHOD, "format": FORMAT, "layers": sorted(linears)}
+        write_json(folder / CONFIG, read_json(model / CONFIG) | {"quantization_config": form})
+        sizes = {
+            "dense": sum(stored[name].size for name in linears),
+            "sparse24": sum(new[name].size + new[f"{name}_metadata"].size for name in linears),
+        }
+        write_text(folder / CARD, export_card(model, len(linears), sizes, identity.model_sha256))
         names += [WEIGHT_INDEX, CONFIG, CARD]
+        layers = {
+            name: {"file": new[name].file.name, "shape": list(stored[name].shape)}
+            | {"dtype": stored[name].dtype, "transposed": transposed}
+            for name, transposed in linears.items()
+        }
         index = sealed(
             {
                 "format": FORMAT,
@@ -190,7 +182,7 @@ def _exported(model: Path, out: Path) -> dict[str, Any]:
                 "layers": layers,
                 "files": written,
                 "carried": {name: sha256_file(folder / name) for name in names},
-                "linear_bytes": bytes_of,
+                "linear_bytes": sizes,
             }
         )
         write_json(folder / INDEX, index)

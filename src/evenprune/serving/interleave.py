@@ -6,7 +6,9 @@ alike. A ratio of two checkpoints within one round is free of the speed that the
 """
 
 import random
+import re
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import psutil
 
 from .backends import Backend
 from .energy import EnergyMeter
-from .measure import Prompts, Settings, measure_once, warm_up
+from .measure import Batch, Prompts, Settings
 
 Record = dict[str, Any]
 
@@ -46,22 +48,20 @@ def free_bytes(device: str, gpus: int = 1) -> int:
     return min(psutil.virtual_memory().available, *_limits())
 
 
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
 def _limits() -> list[int]:
     """Return what the control groups of this process leave it (version 2); a job's limit is one."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    found = [2**63]
-    inside = next((line[3:].strip("/") for line in lines if line.startswith("0::")), "")
-    folder = Path("/sys/fs/cgroup") / inside
+    own = re.search(r"^0::/*(.*)$", _read(Path("/proc/self/cgroup")), re.MULTILINE)
+    folder, found = Path("/sys/fs/cgroup", own[1] if own else ""), [2**63]
     for place in (folder, *folder.parents):
-        try:
-            limit = (place / "memory.max").read_text(encoding="ascii").strip()
-            used = (place / "memory.current").read_text(encoding="ascii").strip()
-        except OSError:
-            continue
-        if limit != "max":
+        limit, used = _read(place / "memory.max"), _read(place / "memory.current")
+        if limit.isdigit() and used:
             found.append(int(limit) - int(used))
     return found
 
@@ -82,30 +82,6 @@ def decide(asked: str, folders: Sequence[Path], device: str, gpus: int = 1) -> t
 
 
 # In turn
-
-
-class Engines:
-    """The checkpoints that are loaded: all of them together, or one at a time in turn."""
-
-    def __init__(self, load: Callable[[str], Backend], together: bool) -> None:
-        self.together = together
-        self.descriptions: dict[str, dict[str, Any]] = {}
-        self._load = load
-        self._loaded: dict[str, Backend] = {}
-
-    def get(self, name: str) -> Backend:
-        """Return a checkpoint's engine, loaded; where they take turns, another is closed first."""
-        if name not in self._loaded:
-            if not self.together:
-                self.close()
-            self._loaded[name] = self._load(name)
-            self.descriptions[name] = self._loaded[name].describe()
-        return self._loaded[name]
-
-    def close(self) -> None:
-        """Close all engines."""
-        while self._loaded:
-            self._loaded.popitem()[1].close()
 
 
 def orders(names: Sequence[str], rounds: int, seed: int) -> list[list[str]]:
@@ -133,46 +109,49 @@ def slots(order: Sequence[str], sizes: Sequence[int], together: bool) -> list[tu
 
 
 def measure_rounds(
-    engines: Engines,
+    load: Callable[[str], Backend],
+    together: bool,
     meter: EnergyMeter,
     prompts: Prompts,
     names: Sequence[str],
     asked: Settings,
     step: Callable[[], None] = lambda: None,
-) -> list[Record]:
+) -> tuple[list[Record], dict[str, dict[str, Any]]]:
     """Measure the checkpoints ``names`` in rounds; return a record for each measurement.
 
-    A record is that of
-    ``measure_once`` with ``round`` (from 1), ``place`` (from 0 in the round), ``checkpoint`` and
-    ``batch``. A checkpoint runs unmeasured after it was loaded; how many calls fill a region is
-    settled when it is loaded first. ``step`` is called after each measurement.
+    All are loaded ``together``, or one at a time in turn, and closed in the end; also returned is
+    how each describes itself. A record is that of ``Batch.measure`` with ``round`` (from 1),
+    ``place`` (from 0 in the round), ``checkpoint`` and ``batch``. A checkpoint runs unmeasured
+    after it was loaded; how many calls fill a region is settled when it is loaded first. ``step``
+    is called after each measurement.
     """
     calls: dict[tuple[str, int], tuple[int, int]] = {}
-    warm: dict[str, Backend] = {}
-    sizes, together = asked.batch_sizes, engines.together
+    loaded: dict[str, Backend] = {}
+    descriptions: dict[str, dict[str, Any]] = {}
     records: list[Record] = []
+    sizes = asked.batch_sizes
+    with ExitStack() as opened:
 
-    def ready(name: str) -> Backend:
-        engine = engines.get(name)
-        if warm.get(name) is not engine:
-            if not together:
-                warm.clear()  # a closed engine is not to be held
-            warm[name] = engine
-            for size in sizes:
-                found = warm_up(engine.generate, meter, prompts[:size], asked)
-                calls.setdefault((name, size), found)
-        return engine
+        def batch(name: str, size: int) -> Batch:
+            return Batch(loaded[name].generate, meter, prompts[:size], asked)
 
-    wanted = orders(names, asked.rounds, asked.seed)
-    for name in wanted[0] if together else ():
-        ready(name)
-    for number, order in enumerate(wanted, 1):
-        for place, (name, size) in enumerate(slots(order, sizes, together)):
-            engine = ready(name)
-            measured = measure_once(
-                engine.generate, meter, prompts[:size], asked, calls[name, size]
-            )
-            about = {"round": number, "place": place, "checkpoint": name, "batch": size}
-            records.append(about | measured)
-            step()
-    return records
+        def prepare(name: str) -> None:
+            if name not in loaded:
+                if not together:
+                    loaded.clear()
+                    opened.close()
+                loaded[name] = load(name)
+                opened.callback(loaded[name].close)
+                descriptions[name] = loaded[name].describe()
+                for size in sizes:
+                    calls.setdefault((name, size), batch(name, size).warm_up())
+
+        for name in names if together else ():
+            prepare(name)
+        for number, order in enumerate(orders(names, asked.rounds, asked.seed), 1):
+            for place, (name, size) in enumerate(slots(order, sizes, together)):
+                prepare(name)
+                about = {"round": number, "place": place, "checkpoint": name, "batch": size}
+                records.append(about | batch(name, size).measure(calls[name, size]))
+                step()
+    return records, descriptions

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -49,11 +49,6 @@ def summarize(values: Sequence[float]) -> Metric:
     return {"value": middle, "n": len(values), "stderr": None, **spread}
 
 
-def calls_for(seconds: float, wanted: float) -> int:
-    """Return how many calls of ``seconds`` fill ``wanted`` seconds, at least one."""
-    return max(1, math.ceil(wanted / max(seconds, 1e-6)))
-
-
 def figures(
     prompts: Prompts, asked: Settings, prefill: Repeated, generate: Repeated, device: str
 ) -> dict[str, float]:
@@ -87,62 +82,56 @@ def figures(
     }
 
 
-def _repeat(
-    generate: Generate, meter: EnergyMeter, prompts: Prompts, tokens: int, calls: int
-) -> Repeated:
-    """Return the reading of ``calls`` generations of ``tokens`` tokens, and ``calls``."""
+@dataclass(frozen=True)
+class Batch:
+    """Some prompts, the engine that continues them, and what its energy is measured with."""
 
-    def region() -> None:
-        for _ in range(calls):
-            generate(prompts, tokens)
+    generate: Generate
+    meter: EnergyMeter
+    prompts: Prompts
+    asked: Settings
 
-    return meter.measure(region), calls
+    def _repeat(self, tokens: int, calls: int) -> Repeated:
+        """Return the reading of ``calls`` generations of ``tokens`` tokens, and ``calls``."""
 
+        def region() -> None:
+            for _ in range(calls):
+                self.generate(self.prompts, tokens)
 
-def warm_up(
-    generate: Generate, meter: EnergyMeter, prompts: Prompts, asked: Settings
-) -> tuple[int, int]:
-    """Run a batch unmeasured; return the calls of a prefill and of a generation that fill a region.
+        return self.meter.measure(region), calls
 
-    A measured region calls as often as fills ``asked.min_seconds``, because energy readings of
-    a few milliseconds mean nothing.
-    """
-    for _ in range(asked.warmup):
-        one = _repeat(generate, meter, prompts, 1, 1)[0]
-        full = _repeat(generate, meter, prompts, asked.new_tokens, 1)[0]
-    wanted = asked.min_seconds
-    return calls_for(one.seconds, wanted), calls_for(full.seconds, wanted)
+    def warm_up(self) -> tuple[int, int]:
+        """Run unmeasured; return the calls of a prefill and of a generation that fill a region.
 
+        A measured region calls as often as fills ``asked.min_seconds``, because energy readings of
+        a few milliseconds mean nothing.
+        """
+        for _ in range(self.asked.warmup):
+            both = [self._repeat(new, 1)[0] for new in (1, self.asked.new_tokens)]
+        wanted = self.asked.min_seconds
+        one, full = (max(1, math.ceil(wanted / max(x.seconds, 1e-6))) for x in both)
+        return one, full
 
-def measure_once(
-    generate: Generate,
-    meter: EnergyMeter,
-    prompts: Prompts,
-    asked: Settings,
-    calls: tuple[int, int],
-) -> dict[str, Any]:
-    """Measure one batch once, a prefill and then a generation; return the record.
+    def measure(self, calls: tuple[int, int], attempt: int = 1) -> dict[str, Any]:
+        """Measure once, a prefill and then a generation; return the record.
 
-    Its fields: ``figures`` (see there), both readings with their calls, ``tokens`` of a
-    generation, and ``attempts``: it is measured again when the timings are lost in noise. Raises
-    NoisyError after ``ATTEMPTS``.
-    """
-    new = asked.new_tokens
-    for attempt in range(1, ATTEMPTS + 1):
-        prefill = _repeat(generate, meter, prompts, 1, calls[0])
-        whole = _repeat(generate, meter, prompts, new, calls[1])
+        Its fields: ``figures`` (see there), both readings with their calls, ``tokens`` of a
+        generation, and ``attempts``: it is measured again when the timings are lost in noise.
+        Raises NoisyError after ``ATTEMPTS``.
+        """
+        new = self.asked.new_tokens
+        prefill, whole = self._repeat(1, calls[0]), self._repeat(new, calls[1])
         try:
-            found = figures(prompts, asked, prefill, whole, meter.device)
+            found = figures(self.prompts, self.asked, prefill, whole, self.meter.device)
         except NoisyError as error:
             if attempt == ATTEMPTS:
                 raise
             print(f"attempt {attempt} of {ATTEMPTS}: {error}; measuring again")
-            continue
+            return self.measure(calls, attempt + 1)
         return {
             "attempts": attempt,
-            "tokens": len(prompts) * new,
+            "tokens": len(self.prompts) * new,
             "prefill": {"calls": calls[0], **asdict(prefill[0])},
             "generate": {"calls": calls[1], **asdict(whole[0])},
             "figures": found,
         }
-    raise AssertionError

@@ -30,21 +30,13 @@ def check_format(found: object) -> None:
         )
 
 
-class NotSparse24Error(ValueError):
-    """A matrix is not 2:4: ``row`` and ``group`` (counted from 0) tell the first place."""
-
-    def __init__(self, row: int, group: int, kept: int) -> None:
-        super().__init__(f"group {group} of row {row} holds {kept} non-zero values")
-        self.row, self.group, self.kept = row, group, kept
-
-
 def compress(weight: Tensor) -> tuple[Tensor, Tensor]:
     """Return (values, metadata) of a 2:4 matrix.
 
     ``weight`` (n, d) is bfloat16, float16 or float32 and d a multiple of 4. ``values``
     (n, d/2) has its dtype, ``metadata`` (n, ceil(d/8)) is uint8. A group with fewer than two
-    non-zero values stores zeros for the rest. Raises NotSparse24Error for the first group with
-    more than two, ValueError for another dtype or width.
+    non-zero values stores zeros for the rest. Raises ValueError that names the first group with
+    more than two (groups and rows are counted from 0), and for another dtype or width.
     """
     if weight.dtype not in BITS:
         raise ValueError(f"expected bfloat16, float16 or float32, got {weight.dtype}")
@@ -56,7 +48,10 @@ def compress(weight: Tensor) -> tuple[Tensor, Tensor]:
     counts = kept.sum(-1)
     if bool((counts > 2).any()):
         row, group = (counts > 2).nonzero()[0].tolist()
-        raise NotSparse24Error(row, group, int(counts[row, group]))
+        raise ValueError(
+            f"group {group} of row {row} holds {int(counts[row, group])} non-zero values instead "
+            "of at most 2; export a checkpoint pruned with --regime 2of4"
+        )
     # A stable sort puts the kept places first, in order; zeros fill up to two.
     order = kept.logical_not().to(torch.uint8).sort(dim=-1, stable=True).indices
     places = order[..., :2].sort(dim=-1).values

@@ -60,17 +60,19 @@ def load_sparse24(
     return model
 
 
-def to_semi_structured(weight: Tensor) -> tuple[Tensor | None, str]:
-    """Return torch's semi-structured form of a 2:4 matrix on CUDA, or None and the reason.
+def to_semi_structured(weight: Tensor) -> tuple[Tensor, str, str]:
+    """Return torch's semi-structured form of a 2:4 matrix on CUDA, or it as it is and the reason.
 
-    The kernels need certain dtypes and sizes (multiples of 16 or 64), which torch checks.
+    In between stands the kernel's name. The kernels need certain dtypes and sizes (multiples of 16
+    or 64), which torch checks.
     """
     if not weight.is_cuda:
-        return None, f"2:4 kernels need CUDA, this is {weight.device.type}"
+        return weight, DENSE, f"2:4 kernels need CUDA, this is {weight.device.type}"
     try:
-        return torch.sparse.to_sparse_semi_structured(weight), ""
+        sparse = torch.sparse.to_sparse_semi_structured(weight)
     except (RuntimeError, ValueError, NotImplementedError) as error:
-        return None, str(error).splitlines()[0]
+        return weight, DENSE, str(error).splitlines()[0]
+    return sparse, type(sparse).__name__, ""
 
 
 def sparsify(model: "PreTrainedModel") -> str:
@@ -83,14 +85,15 @@ def sparsify(model: "PreTrainedModel") -> str:
     kinds: set[str] = set()
     reasons: list[str] = []
     for linear in linears:
-        sparse, reason = None, f"{type(linear).__name__} has no 2:4 product"
-        if isinstance(linear, torch.nn.Linear):
-            sparse, reason = to_semi_structured(linear.weight.detach())
-        if sparse is None:
+        if not isinstance(linear, torch.nn.Linear):
+            reasons.append(f"{type(linear).__name__} has no 2:4 product")
+            continue
+        weight, kind, reason = to_semi_structured(linear.weight.detach())
+        if kind == DENSE:
             reasons.append(reason)
         else:
-            linear.weight = torch.nn.Parameter(sparse, requires_grad=False)
-            kinds.add(type(sparse).__name__)
+            linear.weight = torch.nn.Parameter(weight, requires_grad=False)
+            kinds.add(kind)
     if reasons:
         log.warning(
             "%d of %d linear layers run on dense kernels: %s",

@@ -115,15 +115,13 @@ class Sparse24LinearMethod(UnquantizedLinearMethod):
         """Turn the loaded form into what the device computes with."""
         dense = decompress(layer.weight.data, layer.weight_metadata.data)
         del layer.weight, layer.weight_metadata
-        sparse, reason = to_semi_structured(dense)
-        layer.weight = torch.nn.Parameter(dense if sparse is None else sparse, requires_grad=False)
-        if sparse is not None:
-            layer.sparse24_kernel = type(sparse).__name__
+        weight, layer.sparse24_kernel, reason = to_semi_structured(dense)
+        layer.weight = torch.nn.Parameter(weight, requires_grad=False)
+        if layer.sparse24_kernel != DENSE:
             return
         if not self.config.reported:
             log.warning("sparse24: linear layers run on dense kernels (%s)", reason)
             self.config.reported = True
-        layer.sparse24_kernel = DENSE
         super().process_weights_after_loading(layer)
 
     def apply(self, layer: Any, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:

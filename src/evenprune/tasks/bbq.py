@@ -11,7 +11,7 @@ common it is.
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 from ..data.prompts import by_text
 from ..data.readers.bbq import BBQ_ORDER, UNTOLD, BBQItem, bbq_files, read_bbq
 from ..io.errors import UserError
-from ..stats.metrics import Metric, bbq_metrics, macro
-from .lettered_options import Chosen, LetteredTask, shown_item
+from ..stats.metrics import Record, bbq_metrics, macro
+from .lettered_options import Chosen, LetteredTask, score_prompts, shown_item
 from .protocol import Facts, Protocol
 from .sampling import stratified_sample
+from .task import Metrics
 
 if TYPE_CHECKING:
     from ..language_models.language_model import LanguageModel
@@ -118,7 +119,6 @@ class BBQ(LetteredTask):
     attribute subsets.
     """
 
-    name = "bbq"
     metrics = staticmethod(bbq_metrics)
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
@@ -150,23 +150,25 @@ class BBQ(LetteredTask):
         }
         return list(zip(chosen, heads)), told
 
-    def with_texts(self, lm: "LanguageModel", chosen: Chosen, spec: Protocol) -> Chosen:
-        """Return items whose records also have ``text_logprobs`` and ``text_priors``.
+    def add_texts(self, lm: "LanguageModel", chosen: Chosen, spec: Protocol) -> None:
+        """Add ``text_logprobs`` and ``text_priors`` to the fields of records.
 
         The latter are ln p of the same tokens behind ``Answer:`` alone.
         """
+        super().add_texts(lm, chosen, spec)
         items = {item.answers: item for item, _ in chosen}
         prompts = [("Answer:", by_text(shown_item(item))[1]) for item in items.values()]
-        scores = self.scored(lm, prompts, items.values(), spec, " priors")
-        priors = {answers: found.logprobs for answers, found in zip(items, scores, strict=True)}
-        return [
-            (item, {**head, "text_priors": priors[item.answers]})
-            for item, head in super().with_texts(lm, chosen, spec)
-        ]
+        scores = score_prompts(lm, prompts, items.values(), spec, f"{self.name} priors")
+        priors = {
+            answers: found.option_logprobs for answers, found in zip(items, scores, strict=True)
+        }
+        for item, head in chosen:
+            head["text_priors"] = priors[item.answers]
 
-    def overall(self, categories: Mapping[str, Mapping[str, Metric]]) -> dict[str, Metric]:
-        """Return the accuracies' means over categories."""
-        return {f"{name}_macro": macro(categories, name) for name in ACCURACIES}
+    def count(self, records: Sequence[Record]) -> tuple[Metrics, dict[str, Metrics]]:
+        """Return also the accuracies' means over categories."""
+        metrics, categories = super().count(records)
+        return metrics | {f"{one}_macro": macro(categories, one) for one in ACCURACIES}, categories
 
 
 TASK = BBQ()

@@ -55,7 +55,6 @@ def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[list[
 class CrowsPairs(ItemTask):
     """CrowS-Pairs: how often the more stereotyping sentence is the likelier one."""
 
-    name = "crows_pairs"
     file = "crows_pairs_{split}.csv"  # revised English (1,677) or the original (1,508)
     metrics = staticmethod(crows_metrics)
 

@@ -19,7 +19,6 @@ class HarmBench(SafetyTask):
     begins with one would be empty and pass for safe.
     """
 
-    name = "harmbench"
     file = "harmbench_behaviors_text_all.csv"
 
     def read(self, data: Path, spec: Protocol) -> list[SafetyPrompt]:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..data.readers.choice import ChoiceItem
 from ..io.errors import UserError
-from ..io.progress import Progress
 from ..language_models.templates import require_whole, template_errors
 from ..models.bos import tokens_of
 from ..stats.finite import CURE
@@ -29,11 +28,10 @@ if TYPE_CHECKING:
     from ..language_models.language_model import LanguageModel
 
 Documents = list[dict[str, Any]]
-# Where the journal keeps finished parts of lm-eval's requests, and how long a part is.
-STAGE, PART_BATCHES = "lm-eval", 8
+# Where the journal keeps rolling windows; how many batches a part of other requests has.
+STAGE, PART_BATCHES = "lm-eval windows", 8
 TEMPLATES = 256  # compiled ones that are kept
 NAMING = 12  # tokens of a rolling window that name it in a message
-MMLU_HEADER = "The following are multiple choice questions (with answers) about {{subject}}.\n\n"
 
 
 def wikitext_pages(rows: Sequence[str]) -> list[str]:
@@ -86,13 +84,12 @@ def _model_class() -> type:
     from lm_eval.models.huggingface import HFLM
 
     class QuietModel(HFLM):
-        progress: Progress | None = None
         language_model: "LanguageModel"
         # Rolling windows begin with the prefix token: their text must not bring another BOS.
         rolling = False
-        parts = 0  # of requests that are finished or kept
+        windows = 0  # batches of them that are finished or kept
         names: Sequence[object] = ()  # of the documents' items
-        asked: Sequence[object] | None = None  # the items of the requests at hand
+        asked: Sequence[object] = ()  # the items of the requests at hand
 
         def apply_chat_template(self, chat_history: list, *args: Any, **kw: Any) -> str:
             with template_errors("this tokenizer"):
@@ -115,46 +112,40 @@ def _model_class() -> type:
             return super().tok_batch_encode(strings, *args, **kw)
 
         def loglikelihood(self, requests: list, disable_tqdm: bool = False) -> list:
-            label = f"{requests[0].task_name} requests"
-            self.progress = Progress(len(requests), label, announced=True)
+            self.label = f"{requests[0].task_name} requests"
             self.asked = [self.names[request.doc_id] for request in requests if self.names]
             return super().loglikelihood(requests, disable_tqdm=True)
 
         def loglikelihood_rolling(self, requests: list, disable_tqdm: bool = False) -> list:
-            self.progress, self.rolling, self.asked = None, True, None
+            self.rolling, self.asked = True, ()
             try:
                 return super().loglikelihood_rolling(requests, disable_tqdm=True)
             finally:
                 self.rolling = False
 
         def _loglikelihood_tokens(self, requests: list, *args: Any, **kw: Any) -> list:
-            # lm-eval calls this once a batch of rolling windows, but once for all other
-            # requests: those are cut, so that the parts that are finished can be kept.
-            whole = [list(range(len(requests)))]
-            found: dict[int, tuple[float, bool]] = {}
-            for part in whole if self.rolling else request_parts(requests, self.batch_size):
-                compute = partial(self._part, part, requests)
-                kept = self.language_model.kept(STAGE, self.parts, compute)
-                found |= zip(part, map(tuple, kept), strict=True)
-                if self.progress is not None:
-                    self.progress.update(len(part))
-                self.parts += 1
-            return [found[k] for k in range(len(requests))]
-
-        def _part(self, part: list[int], requests: list) -> tuple[list, list]:
-            for k in part:
-                length = len(requests[k][2])
-                if not 0 < length <= self.max_length:
+            lm, size = self.language_model, self.batch_size
+            # A rolling window is a piece of a document: its text has to name it.
+            names = self.asked or [self.tok_decode(answer[:NAMING]) for *_, answer in requests]
+            for k, (*_, answer) in enumerate(requests):
+                if not 0 < len(answer) <= self.max_length:
                     raise UserError(
-                        f"an answer of item {self.asked[k] if self.asked else k} has {length} "
+                        f"an answer of item {self.asked[k] if self.asked else k} has {len(answer)} "
                         f"tokens, but the model takes 1 to {self.max_length}; change or remove "
                         "that item"
                     )
-            some = [requests[k] for k in part]
-            found = self.language_model.continuations(some, self.batch_size)
-            # A rolling window is a piece of a document: its text has to name it.
-            named = self.asked or {k: self.tok_decode(requests[k][2][:NAMING]) for k in part}
-            return found, [(named[k], [total]) for k, (total, _) in zip(part, found)]
+            # lm-eval calls this once a batch of rolling windows, but once for all other
+            # requests: those are cut, so that the parts that are finished can be kept.
+            if self.rolling:
+                self.windows += 1
+                compute = partial(lm.continuations, requests, size)
+                return list(map(tuple, lm.kept(STAGE, self.windows, names, compute)))
+            parts = (
+                (part, partial(lm.continuations, [requests[k] for k in part], size))
+                for part in request_parts(requests, size)
+            )
+            found = lm.batched(self.label, names, parts)
+            return [tuple(found[k]) for k in range(len(requests))]
 
     return QuietModel
 
@@ -203,10 +194,10 @@ class Harness:
             "num_fewshot": 0,
             **changes,
         }
-        found = self._evaluate({name: ConfigurableTask(config=config)}, name, names)
+        found = self.evaluate({name: ConfigurableTask(config=config)}, name, names)
         return sorted(found["samples"][name], key=lambda sample: sample["doc_id"])
 
-    def _evaluate(
+    def evaluate(
         self, tasks: dict[str, Any], said: str, names: Sequence[object] = (), **options: Any
     ) -> dict[str, Any]:
         """Return what lm-eval finds; errors name the tasks (``said``) and the items (``names``)."""
@@ -227,70 +218,6 @@ class Harness:
             raise UserError(f"the loss of {said} is too large for a perplexity; {CURE}") from None
         return dict(found or {})
 
-    def named(
-        self, tasks: dict[str, Any], wanted: Mapping[str, list[int]]
-    ) -> tuple[dict[str, dict[str, Any]], dict[str, Documents]]:
-        """Run tasks of lm-eval as they are on the ``wanted`` documents of each.
-
-        ``tasks`` is a ``TaskDict``. Return lm-eval's results and samples by task. Raises UserError
-        for a task that runs code that its own model has written, or that shows pictures.
-        """
-        import torch
-
-        for task in tasks["tasks"].values():
-            task.set_fewshot_seed(self.spec.seed)
-        torch.manual_seed(self.spec.seed)  # of tasks that sample their answers
-        names = ", ".join(wanted)
-        try:
-            found = self._evaluate(tasks, names, samples=dict(wanted))
-        except ValueError as error:
-            if "unsafe" in str(error) or "multimodal" in str(error):
-                raise UserError(
-                    f"lm-eval does not run {names} here: it executes generated code or "
-                    "shows pictures; name another task"
-                ) from None
-            raise
-        return found["results"], found["samples"]
-
-    def choices(self, name: str, items: Sequence[ChoiceItem]) -> Documents:
-        """Return lm-eval's samples of any items with choices, asked as HellaSwag's are.
-
-        That is: no word is added to the query, a blank is between it and each choice.
-        """
-        documents = [
-            {"query": item.query, "choices": list(item.choices), "label": str(item.gold)}
-            for item in items
-        ]
-        file, names = "hellaswag/hellaswag.yaml", [item.id for item in items]
-        # As a column, not as a template: lm-eval takes what a template renders as digits for the
-        # number of a choice.
-        return self.run(name, file, documents, names, doc_to_text="query")
-
-    def mmlu(self, items: Sequence[ChoiceItem]) -> Documents:
-        """Return lm-eval's samples of MMLU, zero-shot, all subjects as one task.
-
-        A subject's task differs from another's by its description alone, which is made from
-        each document's subject here: the first line, or with a chat template the system turn.
-        """
-        documents = [
-            {
-                "subject": item.category.replace("_", " "),
-                "question": item.query,
-                "choices": list(item.choices),
-                "answer": item.gold,
-            }
-            for item in items
-        ]
-        file, names = "mmlu/default/_default_template_yaml", [item.id for item in items]
-        return self.run("mmlu", file, documents, names, description=MMLU_HEADER)
-
-    def wikitext(self, pages: Sequence[str]) -> list[tuple[float, int, int]]:
-        """Return per page the log-likelihood, the number of words and of bytes."""
-        documents = [{"page": page} for page in pages]
-        samples = self.run("wikitext", "wikitext/wikitext.yaml", documents, range(len(pages)))
-        counts = [(*s["word_perplexity"], s["byte_perplexity"][1]) for s in samples]
-        return [(float(total), int(words), int(size)) for total, words, size in counts]
-
 
 def loglikelihoods(sample: dict[str, Any]) -> list[float]:
     """Return the summed log-likelihoods of a sample's continuations, in nats."""
@@ -300,7 +227,8 @@ def loglikelihoods(sample: dict[str, Any]) -> list[float]:
 def choice_record(item: ChoiceItem, sample: dict[str, Any]) -> dict[str, Any]:
     """Return the record of a multiple-choice item; ``correct`` is lm-eval's own ``acc``."""
     scores = loglikelihoods(sample)
-    record = {
+    normed = {"correct_norm": bool(sample["acc_norm"])} if "acc_norm" in sample else {}
+    return {
         "item_id": item.id,
         "category": item.category,
         "option_logprobs": [round(score, DIGITS) for score in scores],
@@ -308,18 +236,30 @@ def choice_record(item: ChoiceItem, sample: dict[str, Any]) -> dict[str, Any]:
         "gold": item.gold,
         "correct": bool(sample["acc"]),
         "tie": scores.count(max(scores)) > 1,
+        **normed,
     }
-    if "acc_norm" in sample:
-        record["correct_norm"] = bool(sample["acc_norm"])
-    return record
 
 
 class ChoiceTask(ItemTask):
-    """A task whose items are questions with choices, asked through lm-eval."""
+    """A task whose items are questions with choices, asked through lm-eval as HellaSwag's are.
+
+    That is: no word is added to the query, a blank is between it and each choice. ``shipped`` is
+    the configuration file of lm-eval's task, ``changes`` are made to it.
+    """
+
+    shipped = "hellaswag/hellaswag.yaml"
+    # As a column, not as a template: lm-eval takes what a template renders as digits for the
+    # number of a choice.
+    changes: Mapping[str, str] = {"doc_to_text": "query"}
+
+    def document(self, item: ChoiceItem) -> dict[str, Any]:
+        """Return an item with the columns that the configuration names."""
+        return {"query": item.query, "choices": list(item.choices), "label": str(item.gold)}
 
     def ask(self, harness: Harness, items: Sequence[ChoiceItem]) -> Documents:
         """Return lm-eval's samples of the items."""
-        return harness.choices(self.name, items)
+        documents, names = [self.document(item) for item in items], [item.id for item in items]
+        return harness.run(self.name, self.shipped, documents, names, **self.changes)
 
     def records(self, lm: "LanguageModel", items: Any, spec: Protocol) -> Records:
         """Return a record of each item."""

@@ -10,7 +10,6 @@ from .protocol import Protocol
 class HellaSwag(ChoiceTask):
     """HellaSwag validation, zero-shot, by continuation log-likelihood."""
 
-    name = "hellaswag"
     file = "validation_lm_eval.jsonl"
     categories = False
 

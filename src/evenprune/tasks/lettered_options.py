@@ -9,13 +9,12 @@ log-probability of its tokens. Bare ``encode("A")`` is never used: it differs in
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice, permutations
 from typing import TYPE_CHECKING, Any
 
 from ..data.prompts import LETTERS, STYLES, Prompt, by_text
 from ..io.errors import UserError
-from ..io.progress import Progress
 from ..stats.metrics import Metric, Record, mean
 from .protocol import DIGITS, Protocol, Records
 from .task import ItemTask, Metrics
@@ -44,13 +43,14 @@ class ScoringPlan:
 class OptionScores:
     """One prompt's scores.
 
-    ``logits`` in float32: the option tokens' logits, or summed log-probabilities; ``logprobs`` in
-    the full vocabulary; ``mass`` the options' total probability (None for ``summed``); ``n_tokens``
-    of the context as seen by the model, ``truncated`` if it was cut at the left.
+    ``option_logits`` in float32: the option tokens' logits, or summed log-probabilities;
+    ``option_logprobs`` in the full vocabulary; ``mass`` the options' total probability (None for
+    ``summed``); ``n_tokens`` of the context as seen by the model, ``truncated`` if it was cut at
+    the left.
     """
 
-    logits: list[float]
-    logprobs: list[float]
+    option_logits: list[float]
+    option_logprobs: list[float]
     mass: float | None
     n_tokens: int
     truncated: bool
@@ -108,7 +108,7 @@ def make_plans(
     ]
 
 
-Chosen = Sequence[tuple[Any, Mapping[str, Any]]]  # items, and further fields of their records
+Chosen = Sequence[tuple[Any, dict[str, Any]]]  # items, and further fields of their records
 # Tokens to run, and the tokens whose scores are wanted after each of the last positions.
 Row = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
 
@@ -145,40 +145,22 @@ def _scores(plan: ScoringPlan, rows: "Sequence[tuple[Row, list[Position]]]") -> 
 
 
 def score_prompts(
-    lm: "LanguageModel",
-    prompts: Sequence[Prompt],
-    batch_size: int = 32,
-    chat_template: bool = False,
-    label: str = "options",
-    names: Sequence[object] | None = None,
+    lm: "LanguageModel", prompts: Sequence[Prompt], items: Iterable[Any], spec: Protocol, label: str
 ) -> list[OptionScores]:
-    """Return each prompt's scores, in the order given.
+    """Return the scores of each prompt, which belong to ``items``, in the order given.
 
     Common beginnings are computed once, the rest in batches of similar length filled up at the
     right. Both change results by rounding only (at most 1e-3 in log-probability in float32).
-    Finished batches go to the model's journal under ``label`` and are taken from there.
-    ``names`` say what a prompt belongs to (its number by default), for the UserError that is
-    raised when a score is not a finite number.
+    Finished batches go to the model's journal under ``label`` and are taken from there. The
+    UserError that is raised when a score is not a finite number names its item.
     """
-    plans = make_plans(lm, prompts, chat_template)
+    plans = make_plans(lm, prompts, bool(spec.chat_template))
     parts = [_rows(plan, lm.max_length) for plan in plans]
     rows = [row for part in parts for row in part]
-    named = [name for name, part in zip(names or range(len(plans)), parts) for _ in part]
-    found: list[list[Position]] = [[] for _ in rows]
-    progress = Progress(len(rows), label, announced=True)
+    names = [item.id for item, part in zip(items, parts) for _ in part]
     tokens, wanted = [row[0] for row in rows], [row[1] for row in rows]
-    for number, (batch, positions_of) in enumerate(lm.position_scores(tokens, wanted, batch_size)):
-        owners = [k for k in batch for _ in wanted[k]]
-
-        def compute(owners: list[int] = owners, scored: Any = positions_of) -> Any:
-            positions = scored()
-            return positions, [(named[k], [*x, t]) for k, (x, t) in zip(owners, positions)]
-
-        positions = lm.kept(label, number, compute)
-        for owner, (logits, total) in zip(owners, positions, strict=True):
-            found[owner].append((logits, total))
-        progress.update(len(batch))
-    computed = iter(zip(rows, found))
+    found = lm.batched(label, names, lm.position_scores(tokens, wanted, spec.batch_size))
+    computed = ((row, found[k]) for k, row in enumerate(rows))
     return [_scores(plan, list(islice(computed, len(part)))) for plan, part in zip(plans, parts)]
 
 
@@ -200,24 +182,20 @@ def make_record(
     ``order[j]`` is the answer shown at position j. Scores, prediction, gold and unknown are
     indices of the answers as the data set numbers them, whatever order was shown.
     """
-    place = [order.index(answer) for answer in range(len(order))]
-    logits = [scores.logits[position] for position in place]
+    scored = asdict(scores)
     # A tie goes to the option shown first, as argmax over the letters would do.
-    pred = order[scores.logits.index(max(scores.logits))]
+    pred = order[scores.option_logits.index(max(scores.option_logits))]
+    for name in ("option_logits", "option_logprobs"):
+        scored[name] = [scored[name][order.index(answer)] for answer in range(len(order))]
     return {
         **head,
+        **scored,
         "perm": "".join(map(str, order)),
-        "option_logits": logits,
-        "option_logprobs": [scores.logprobs[position] for position in place],
-        "mass": scores.mass,
         "pred": pred,
         "gold": item.label,
         "unknown_idx": item.unknown,
         "correct": pred == item.label,
-        "tie": logits.count(max(logits)) > 1,
-        "n_tokens": scores.n_tokens,
-        "truncated": scores.truncated,
-        "path": scores.path,
+        "tie": scores.option_logits.count(max(scores.option_logits)) > 1,
     }
 
 
@@ -257,40 +235,26 @@ class LetteredTask(ItemTask):
     records.
     """
 
-    def scored(
-        self, lm: "LanguageModel", prompts: Sequence[Prompt], items: Iterable[Any], spec: Protocol,
-        part: str = "",
-    ) -> list[OptionScores]:  # fmt: skip
-        """Return the scores of prompts that belong to ``items``."""
-        chat, names = bool(spec.chat_template), [item.id for item in items]
-        return score_prompts(lm, prompts, spec.batch_size, chat, f"{self.name}{part}", names)
-
-    def with_texts(self, lm: "LanguageModel", chosen: Chosen, spec: Protocol) -> Chosen:
-        """Return items whose records also have the ``text_logprobs`` of the answers.
+    def add_texts(self, lm: "LanguageModel", chosen: Chosen, spec: Protocol) -> None:
+        """Add the ``text_logprobs`` of the answers to the fields of records.
 
         These are ln p of each answer's text behind ``prompts.by_text``, without tokens that all
         answers begin with.
         """
         items = [item for item, _ in chosen]
         prompts = [by_text(shown_item(item)) for item in items]
-        scores = self.scored(lm, prompts, items, spec, " texts")
-        return [
-            (item, {**head, "text_logprobs": found.logprobs})
-            for (item, head), found in zip(chosen, scores, strict=True)
-        ]
-
-    def overall(self, categories: Mapping[str, Metrics]) -> Metrics:
-        """Return the metrics that follow from those of the categories."""
-        return {}
+        scores = score_prompts(lm, prompts, items, spec, f"{self.name} texts")
+        for (_, head), found in zip(chosen, scores, strict=True):
+            head["text_logprobs"] = found.option_logprobs
 
     def records(self, lm: "LanguageModel", items: Chosen, spec: Protocol) -> Records:
         """Return a record of each item in each order."""
         if spec.by_text:
-            items = self.with_texts(lm, items, spec)
+            self.add_texts(lm, items, spec)
         jobs = [(item, head, order) for item, head in items for order in ORDERS[spec.orders]]
         style = STYLES[self.style(spec)]
         prompts = [style(shown_item(item, order)) for item, _, order in jobs]
-        scores = self.scored(lm, prompts, [item for item, _, _ in jobs], spec)
+        scores = score_prompts(lm, prompts, [item for item, _, _ in jobs], spec, self.name)
         return [
             make_record({"item_id": item.id, "category": item.category, **head}, order, score, item)
             for (item, head, order), score in zip(jobs, scores, strict=True)
@@ -300,4 +264,4 @@ class LetteredTask(ItemTask):
         """Return the metrics of the own order, and what all orders tell."""
         own = [record for record in records if record["perm"] == OWN]
         metrics, categories = super().count(own)
-        return metrics | self.overall(categories) | order_metrics(records), categories
+        return metrics | order_metrics(records), categories

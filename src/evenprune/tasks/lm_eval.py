@@ -12,7 +12,8 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config.tasks import LM_EVAL
+import torch
+
 from ..data.lm_eval_tasks import load_tasks
 from ..io.checksums import source_files
 from ..io.errors import UserError, nearest
@@ -43,9 +44,9 @@ def item_records(name: str, samples: Sequence[Mapping[str, Any]]) -> list[dict[s
         about |= {"item_id": f"{name}-{number}", "category": name}
         values = found.setdefault(number, {**about, "values": {}})["values"]
         for one in sample["metrics"]:
-            value = float(sample[one]) if isinstance(sample[one], Real) else math.nan
-            known = value if math.isfinite(value) else None
-            values[metric_name(one, sample["filter"])] = known
+            value = sample[one]
+            known = isinstance(value, Real) and math.isfinite(value)
+            values[metric_name(one, sample["filter"])] = float(value) if known else None
     return list(found.values())
 
 
@@ -80,8 +81,6 @@ def averages(records: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
 class LmEval(Task):
     """A task or group of lm-eval, with its own shots, prompts and metrics."""
 
-    name = LM_EVAL
-
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the files of the folder of YAML tasks; none for a task that lm-eval ships."""
         if data == NOWHERE:
@@ -109,28 +108,41 @@ class LmEval(Task):
                 f"lm-eval's task {spec.name} has no metric {spec.headline!r} for its headline"
                 f"{nearest(asked, listed)} (it has score, {', '.join(sorted(listed))})"
             )
-        if not any(task.OUTPUT_TYPE == GENERATES for task in tasks):
-            return
-        if lm.tokenizer.eos_token_id is None:
+        generates = any(task.OUTPUT_TYPE == GENERATES for task in tasks)
+        if generates and lm.tokenizer.eos_token_id is None:
             raise UserError(
                 f"lm-eval's task {spec.name} generates text up to the end token, but the tokenizer "
                 "has none; name another task"
             )
 
     def evaluate(self, lm: "LanguageModel", data: Path, spec: Protocol) -> Outcome:
-        """Run the task through lm-eval."""
-        loaded = load_tasks(str(spec.name), None if data == NOWHERE else data)
-        tasks = loaded["tasks"]
+        """Run the task through lm-eval.
+
+        Raises UserError for one that runs code that its own model has written, or shows pictures.
+        """
+        tasks = load_tasks(str(spec.name), None if data == NOWHERE else data)["tasks"]
         self._check(lm, spec, list(tasks.values()))
         places = [(name, k) for name, task in tasks.items() for k in range(len(task.eval_docs))]
         chosen = stratified_sample([name for name, _ in places], spec.limit, spec.seed)
         wanted: dict[str, list[int]] = {}
         for name, k in (places[number] for number in chosen):
             wanted.setdefault(name, []).append(k)
-        loaded = {"tasks": {name: tasks[name] for name in wanted}}
-        results, samples = Harness(lm, spec).named(loaded, wanted)
-        by_task = {name: item_records(name, samples[name]) for name in wanted}
-        metrics = {name: aggregates(found, results[name]) for name, found in by_task.items()}
+        given = {"tasks": {name: tasks[name] for name in wanted}}
+        for task in given["tasks"].values():
+            task.set_fewshot_seed(spec.seed)
+        torch.manual_seed(spec.seed)  # of tasks that sample their answers
+        told = ", ".join(wanted)
+        try:
+            found = Harness(lm, spec).evaluate(given, told, samples=wanted)
+        except ValueError as error:
+            if "unsafe" in str(error) or "multimodal" in str(error):
+                raise UserError(
+                    f"lm-eval does not run {told} here: it executes generated code or shows "
+                    "pictures; name another task"
+                ) from None
+            raise
+        by_task = {name: item_records(name, found["samples"][name]) for name in wanted}
+        metrics = {name: aggregates(by_task[name], found["results"][name]) for name in wanted}
         records = [record for found in by_task.values() for record in found]
         several = len(by_task) > 1
         overall = averages(records) if several else next(iter(metrics.values()))

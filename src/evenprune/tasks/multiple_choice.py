@@ -35,8 +35,6 @@ def as_choice(item: OwnQuestion, style: str) -> ChoiceItem:
 class MultipleChoice(ChoiceTask):
     """Zero-shot, accuracy over all items; categories as the file names them."""
 
-    name = "multiple_choice"
-
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the files that are read."""
         return table_files(data)

@@ -27,10 +27,11 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 from ..config.tasks import DOCUMENTS, WIKITEXT_SPLITS
 from ..data.readers.rows import find_file
-from ..data.readers.texts import documents_file, read_tinystories, read_wikitext
+from ..data.readers.texts import Story, documents_file, read_tinystories, read_wikitext
 from ..io.errors import UserError
 from ..language_models.language_model import LanguageModel
 from ..language_models.losses import nll_rows
@@ -38,7 +39,7 @@ from ..language_models.prefix_sharing import Rows
 from ..stats.finite import exp_loss
 from ..stats.metrics import Metric, metric, perplexity
 from .harness import Harness, wikitext_pages
-from .protocol import DIGITS, Facts, Outcome, Protocol, Records
+from .protocol import DIGITS, Outcome, Protocol, Records
 from .sampling import stratified_sample
 from .task import Task
 
@@ -157,16 +158,17 @@ def lmeval(lm: LanguageModel, rows: Sequence[str], spec: Protocol, name: str) ->
     """Return document records, and word and byte perplexity of lm-eval's task."""
     pages = wikitext_pages(rows)
     chosen = stratified_sample(["lmeval"] * len(pages), spec.limit, spec.seed)
-    results = Harness(lm, spec).wikitext([pages[k] for k in chosen])
+    documents, file = [{"page": pages[k]} for k in chosen], "wikitext/wikitext.yaml"
+    samples = Harness(lm, spec).run("wikitext", file, documents, range(len(chosen)))
     records: Records = [
         {
             "item_id": f"lmeval-{k}",
             "category": "lmeval",
-            "nll": round(-loglikelihood, DIGITS),
-            "n_words": words,
-            "n_bytes": size,
+            "nll": round(-float(sample["word_perplexity"][0]), DIGITS),
+            "n_words": int(sample["word_perplexity"][1]),
+            "n_bytes": int(sample["byte_perplexity"][1]),
         }
-        for k, (loglikelihood, words, size) in zip(chosen, results)
+        for k, sample in zip(chosen, samples, strict=True)
     ]
     word, byte = (_total(records, counts) for counts in ("n_words", "n_bytes"))
     bits = metric(None if byte["value"] is None else math.log2(byte["value"]), byte["n"])
@@ -174,20 +176,21 @@ def lmeval(lm: LanguageModel, rows: Sequence[str], spec: Protocol, name: str) ->
     return records, metrics
 
 
-def documents(lm: LanguageModel, data: Path, spec: Protocol) -> Found:
+def documents(lm: LanguageModel, stories: Sequence[Story], spec: Protocol, name: str) -> Found:
     """Return story records, of the first window of each, and their perplexity."""
-    stories = sorted(read_tinystories(data), key=lambda story: story.id)
-    chosen = stratified_sample([DOCUMENTS] * len(stories), spec.limit, spec.seed)
+    stories = sorted(stories, key=lambda story: story.id)
+    chosen = stratified_sample([name] * len(stories), spec.limit, spec.seed)
     picked = [stories[k] for k in chosen]
     encoded = lm.encode([story.text for story in picked])
     rows = [ids[: lm.max_length] for ids in encoded]
     if any(len(row) < 2 for row in rows):
         raise UserError("perplexity needs documents of at least two tokens; remove the empty ones")
-    records = _scored(lm, rows, spec, DOCUMENTS, [story.id for story in picked])
+    records = _scored(lm, rows, spec, name, [story.id for story in picked])
     return records, {"ppl": _total(records)}
 
 
-PROTOCOLS: dict[str, Callable[[LanguageModel, Sequence[str], Protocol, str], Found]] = {
+PROTOCOLS: dict[str, Callable[[LanguageModel, Any, Protocol, str], Found]] = {
+    DOCUMENTS: documents,
     "gptq2048": gptq,
     "gptq2048+bos": gptq,
     "paper": paper,
@@ -198,8 +201,6 @@ PROTOCOLS: dict[str, Callable[[LanguageModel, Sequence[str], Protocol, str], Fou
 
 class Perplexity(Task):
     """Perplexity of a folder of WikiText-2 or of stories."""
-
-    name = "perplexity"
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the file that is read."""
@@ -217,17 +218,14 @@ class Perplexity(Task):
                 f"expected a split of the data in {data} ({', '.join(allowed)}), got {split!r}; "
                 "name one of these, or other data"
             )
-        facts: Facts = {"split": split, "bos": lm.bos_id is not None}
-        if split == DOCUMENTS:
-            return Outcome(*documents(lm, data, spec), {}, facts)
-        rows = read_wikitext(data)
+        rows = read_tinystories(data) if split == DOCUMENTS else read_wikitext(data)
         records: Records = []
         metrics: dict[str, Metric] = {}
         for name in ("gptq2048", "paper", "lmeval") if split == "all" else (split,):
             part, values = PROTOCOLS[name](lm, rows, spec, name)
             metrics = {"ppl": next(iter(values.values()))} | metrics | values
             records += part
-        return Outcome(records, metrics, {}, facts)
+        return Outcome(records, metrics, {}, {"split": split, "bos": lm.bos_id is not None})
 
 
 TASK = Perplexity()

@@ -18,7 +18,6 @@ class RealToxicityPrompts(SafetyTask):
     the first); ``full``.
     """
 
-    name = "realtoxicityprompts"
     stop = "\n\n"  # a blank line
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:

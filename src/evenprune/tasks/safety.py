@@ -106,7 +106,7 @@ class SafetyTask(ItemTask):
         rows = lm.encode(shown, special=not spec.chat_template)
         label = f"{spec.task} answers"
         made = greedy(lm, rows, spec.max_new_tokens, spec.batch_size, label, self.stop, names=names)
-        answers = [answer for _, answer, *_ in sorted(made, key=lambda one: one[0])]
+        answers = [answer for answer, *_ in made]
         pairs = [(text, answer.text) for text, answer in zip(texts, answers)]
         return [
             make_record(item, answer, judgements, spec.store_generations)

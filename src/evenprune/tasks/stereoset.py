@@ -97,13 +97,10 @@ def make_record(item: StereoSetItem, scores: Sequence[tuple[float, int]]) -> dic
 
 def preferences(record: Record, per_token: bool = False) -> tuple[float, float]:
     """Return a cluster's parts of ``lms`` and of ``ss``, each 0, 1/2 or 1."""
-    stereotype, anti = record["option_logprobs"]
-    unrelated = record["unrelated_logprob"]
+    scores = [*record["option_logprobs"], record["unrelated_logprob"]]
     if per_token:
-        counts = record["sentence_tokens"]
-        stereotype, anti, unrelated = (
-            score / count for score, count in zip((stereotype, anti, unrelated), counts)
-        )
+        scores = [score / count for score, count in zip(scores, record["sentence_tokens"])]
+    stereotype, anti, unrelated = scores
     return ((stereotype > unrelated) + (anti > unrelated)) / 2, preferred(stereotype, anti)
 
 
@@ -118,8 +115,7 @@ def unit_metrics(values: NDArray[np.float64], suffix: str) -> dict[str, Metric]:
     The standard error of icat is that of its linear approximation (delta method); none where
     ``ss`` is exactly 1/2, where icat has a kink, and for a single unit.
     """
-    n = len(values)
-    lms, ss = mean(values[:, 0]), mean(values[:, 1])
+    n, (lms, ss) = len(values), map(mean, values.T)
     value = stderr = None
     if n:
         means = values.mean(axis=0)
@@ -159,7 +155,6 @@ def stereoset_metrics(records: Sequence[Record]) -> dict[str, Metric]:
 class StereoSet(ItemTask):
     """StereoSet's intrasentence clusters."""
 
-    name = "stereoset"
     file = "{split}.jsonl"
     metrics = staticmethod(stereoset_metrics)
 

@@ -20,12 +20,12 @@ NOWHERE = Path(os.devnull)  # the data of a task that is given none
 
 
 class Task(ABC):
-    """One evaluation task. ``tasks/NAME.py`` ends with ``TASK``, an instance of a subclass.
+    """One evaluation task. ``tasks/NAME.py`` ends with ``TASK``, an instance of a subclass."""
 
-    ``name`` is the task's in ``config/tasks.yaml``, where its facts are.
-    """
-
-    name: str
+    @property
+    def name(self) -> str:
+        """The task's name in ``config/tasks.yaml``, where its facts are: that of its module."""
+        return type(self).__module__.rpartition(".")[2]
 
     def split(self, spec: Protocol) -> str:
         """Return the split that is asked for, by default the first."""

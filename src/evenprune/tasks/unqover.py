@@ -9,7 +9,7 @@ probability of each of the two names as the answer. They fill a mask; we ask the
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..data.readers.rows import find_file
 from ..data.readers.unqover import UnqoverItem, read_unqover
@@ -34,27 +34,6 @@ if TYPE_CHECKING:
 
 WORD_LISTS = "word_lists"
 BLOCK = 4 * len(unqover_generator.CATEGORIES)  # questions of one block of each category
-
-
-def select_items(
-    data: Path, split: str, spec: Protocol
-) -> tuple[list[tuple[UnqoverItem, dict[str, Any]]], int]:
-    """Return the items to score, each with further fields of its record, and how many there are.
-
-    A limit on ``balanced`` takes as many whole blocks of every category as fit.
-    """
-    if split == "balanced":
-        blocks = unqover_generator.BALANCED_BLOCKS
-        most = blocks if spec.limit is None else max(1, min(blocks, spec.limit // BLOCK))
-        drawn = unqover_generator.balanced_items(data / WORD_LISTS, most, spec.seed)
-        return list(drawn), BLOCK * blocks
-    if split == "generated":
-        items = list(unqover_generator.head_items(data / WORD_LISTS))
-    else:
-        items = read_unqover(data, split)
-    names = clusters(items)
-    chosen = stratified_sample([item.category for item in items], spec.limit, spec.seed)
-    return [(items[k], {"cluster": names[k]}) for k in chosen], len(items)
 
 
 def clusters(items: list[UnqoverItem]) -> list[str]:
@@ -82,8 +61,6 @@ class UnQover(LetteredTask):
     all subject pairs.
     """
 
-    name = "unqover"
-
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the files that are read."""
         split = self.split(spec)
@@ -97,24 +74,37 @@ class UnQover(LetteredTask):
         return [find_file(data, f"{split}.jsonl")]
 
     def select(self, data: Path, spec: Protocol) -> tuple[Chosen, Facts]:
-        """Return the items of the split."""
-        chosen, total = select_items(data, self.split(spec), spec)
-        return chosen, {"items_in_data": total}
+        """Return the items of the split.
 
-    def with_texts(self, lm: "LanguageModel", chosen: Chosen, spec: Protocol) -> Chosen:
-        """Return items whose records also have ``text_logprobs`` and ``names_bias``.
+        A limit on ``balanced`` takes as many whole blocks of every category as fit.
+        """
+        split, lists = self.split(spec), data / WORD_LISTS
+        if split == "balanced":
+            blocks = unqover_generator.BALANCED_BLOCKS
+            most = blocks if spec.limit is None else max(1, min(blocks, spec.limit // BLOCK))
+            drawn = unqover_generator.balanced_items(lists, most, spec.seed)
+            return list(drawn), {"items_in_data": BLOCK * blocks}
+        generated = split == "generated"
+        items = (
+            list(unqover_generator.head_items(lists)) if generated else read_unqover(data, split)
+        )
+        names = clusters(items)
+        chosen = stratified_sample([item.category for item in items], spec.limit, spec.seed)
+        return [(items[k], {"cluster": names[k]}) for k in chosen], {"items_in_data": len(items)}
+
+    def add_texts(self, lm: "LanguageModel", chosen: Chosen, spec: Protocol) -> None:
+        """Add ``text_logprobs`` and ``names_bias`` to the fields of records.
 
         The latter is the block's ``combination`` of the two names' shares, told once: with the
         first of its questions, null with the others.
         """
-        found = super().with_texts(lm, chosen, spec)
+        super().add_texts(lm, chosen, spec)
         known = {
             name: round(combination(block, name_shares), DIGITS)
-            for name, block in blocks_of([head for _, head in found]).items()
+            for name, block in blocks_of([head for _, head in chosen]).items()
         }
-        return [
-            (item, {**head, "names_bias": known.pop(head["block"], None)}) for item, head in found
-        ]
+        for _, head in chosen:
+            head["names_bias"] = known.pop(head["block"], None)
 
     def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
         """Return UnQover's usual metrics and, for complete blocks, its bias scores.

@@ -14,6 +14,7 @@ subject pairs, each in both subject orders, as UnQover's own bias scores need th
 import hashlib
 import random
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
@@ -85,7 +86,7 @@ def read_forms(path: Path) -> dict[str, list[Forms]]:
     Of ``[p_act]`` for example the forms ``[p_act]`` and ``[p_act:neg]``. A term is what stands
     behind the slot and any ``|``.
     """
-    types: dict[str, dict[str, list[str]]] = {}
+    types: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for number, line in enumerate(read_lines(path), 1):
         slot, _, rest = line.partition(" ")
         term = rest.rpartition("|")[2].strip()
@@ -93,8 +94,7 @@ def read_forms(path: Path) -> dict[str, list[Forms]]:
             raise UserError(
                 f"expected '[slot] term' as entry {number} of {path}, got {line!r}; mend it"
             )
-        columns = types.setdefault(re.sub(r":\w+\]$", "]", slot), {})
-        columns.setdefault(slot, []).append(term)
+        types[re.sub(r":\w+\]$", "]", slot)][slot].append(term)
     for columns in types.values():
         sizes = {len(terms) for terms in columns.values()}
         if len(sizes) > 1:
