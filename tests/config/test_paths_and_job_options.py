@@ -124,9 +124,9 @@ def test_the_run_sheet_is_read_as_it_was_written(tmp_path):
     paths = Paths(configured())
     write_run_sheet(tmp_path / "run_sheet.json", paths.config)
     run_sheet = read_run_sheet(tmp_path / "run_sheet.json")
-    assert list(run_sheet.files) == paths.checkpoints
-    assert run_sheet.files[DEBIAS]["masks"] == paths.masks(DEBIAS)
-    assert run_sheet.files[DENSE]["check"] is None
+    assert run_sheet.checkpoints == paths.checkpoints
+    assert run_sheet.masks(DEBIAS) == paths.masks(DEBIAS)
+    assert DEBIAS in run_sheet.mask_references
     assert set(run_sheet.experiments) == {"one", "two"}
     local = {"mirror": "/m", "lock": "l", "device": "cuda", "threads": 9}
     local |= {"models": {name: {"gpus": 4} for name in RAW["models"]}}

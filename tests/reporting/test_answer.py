@@ -135,7 +135,7 @@ def test_page_table_and_compare_say_the_same(repo, tmp_path):
     found = run_of(tmp_path)
     dense = tmp_path / "evals/world/dense/dense/none/s0"
     shown = 0
-    for group in groups(list(found.sheet.files)):
+    for group in groups(found.sheet.checkpoints):
         if group.is_base:
             continue
         (point,) = group.checkpoints()

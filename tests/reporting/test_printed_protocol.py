@@ -16,7 +16,7 @@ LLAMA = Checkpoint("llama3.1-8b-it", "dense", "dense", "none", 0)
 
 
 def printed_value(config, point, benchmark, metric):
-    return printed.printed_value(RunSheet(config, {}, {}), point, benchmark, metric)
+    return printed.printed_value(RunSheet(config), point, benchmark, metric)
 
 
 def changed(config, slug, **update):

@@ -41,7 +41,7 @@ def test_what_only_one_model_needs_is_said(repo):
     raw = read_yaml(repo / "config/world.yaml")
     own = {"perplexity": {"split": "gptq2048+bos"}, "mmlu": {"bos": "never", "chat_template": True}}
     raw["models"] = {"world": {"protocol": own}, "smollm2-135m": {"bos": "always"}}
-    sheet = RunSheet(load_config(raw, "c", repo / "config/catalogue.yaml"), {}, {})
+    sheet = RunSheet(load_config(raw, "c", repo / "config/catalogue.yaml"))
     assert labels.own_protocol(sheet, "world") == (
         "perplexity split gptq2048+bos; mmlu bos never, chat_template True"
     )

@@ -30,7 +30,9 @@ def point(method, regime="1of4", calibration="ss", seed=0):
 
 
 def baselines(config, *points):
-    pairs = significance.pairs(RunSheet(config, {}, {key: {} for key in points}))
+    sheet = RunSheet(config)
+    vars(sheet)["checkpoints"] = sorted(points)
+    pairs = significance.pairs(sheet)
     return {ours.method: theirs for ours, theirs in pairs}
 
 
@@ -107,7 +109,9 @@ def test_every_pruned_checkpoint_is_tested_against_its_dense_model(world):
     assert {row["baseline"] for row in rows} == {"dense"}
     names = ("model", "method", "regime", "calibration")
     tested = {tuple(row[name] for name in names) for row in rows}
-    assert tested == {tuple(getattr(p, n) for n in names) for p in sheet.files if not p.is_base}
+    assert tested == {
+        tuple(getattr(p, n) for n in names) for p in sheet.checkpoints if not p.is_base
+    }
 
 
 # Wilson's intervals

@@ -87,13 +87,6 @@ def printed_run(config, table):
 
     That has the paper's models, methods and benchmarks by their names, as ``config/paper.yaml``.
     """
-    compared = grids.mask_references(config)
-    files = {
-        point: dict.fromkeys(("evals", "check", "calibration_manifest", "serving"))
-        | {"masks": "printed.csv" if point in compared else None}
-        for point in grids.all_checkpoints(config)
-    }
-    experiments = {name: grids.experiment_checkpoints(config, name) for name in config.experiments}
-    sheet = RunSheet(config, experiments, files)
+    sheet = RunSheet(config)
     found = numbers(sheet, PAPER_TABLES[table])
     return Run(sheet, PrintedResults(found), PrintedSignificance(found, sheet))

@@ -86,7 +86,7 @@ class RunNumbers:
 
     def __init__(self, run: Run) -> None:
         self._run, self._sheet = run, run.sheet
-        self._groups = {group.key: group for group in groups(sorted(run.sheet.files))}
+        self._groups = {group.key: group for group in groups(run.sheet.checkpoints)}
         self.missing: dict[str, None] = {}
 
     def models(self) -> list[str]:

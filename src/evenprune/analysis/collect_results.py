@@ -146,18 +146,19 @@ def calibration_values(path: Path) -> Numbers:
 
 def checkpoint_values(run_sheet: RunSheet, point: Checkpoint) -> Numbers:
     """Return all numbers of one checkpoint but those of its calibration set."""
-    files, numbers = run_sheet.files[point], Numbers()
+    numbers = Numbers()
     for slug in benchmarks_of(run_sheet.config, point):
         metrics = run_sheet.result_folder(point, slug) / METRICS
         numbers |= metric_values(slug, read_json(metrics), metrics)
     numbers |= clustered_errors(run_sheet, point, numbers)
     numbers |= rate_ends(run_sheet, numbers) | dto_values(run_sheet, point, numbers)
-    if path := files["serving"]:
+    if path := run_sheet.measurement(point):
         numbers |= metric_values("serving", measurements.read_part(path, point), path)
         numbers |= measurements.ratio_values(run_sheet, point)
-    if path := files["masks"]:
-        numbers |= mask_diffs.mask_values(Path(path))
-    if path := files["check"]:
+    if point in run_sheet.mask_references:
+        numbers |= mask_diffs.mask_values(Path(run_sheet.masks(point)))
+    if not point.is_base:
+        path = run_sheet.ready(point)
         with expected_form("the report of check", path, "check that checkpoint again"):
             numbers[Quantity("check", "sparsity")] = _of(float(read_check(path)["sparsity"]))
     return numbers
@@ -175,12 +176,13 @@ def read_check(path: Path | str) -> dict[str, Any]:
 
 def _digests(sheet: RunSheet, point: Checkpoint) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield each file about a checkpoint with what it says, and how to make it again."""
-    files, evals = sheet.files[point], Path(str(sheet.files[point]["evals"]))
-    if path := files["check"]:
+    evals = Path(sheet.evaluation(point))
+    if not point.is_base:
+        path = sheet.ready(point)
         yield path, read_check(path), f"run {again(path)}"
     yield str(evals / SUMMARY), read_summary(evals), remedy(evals)
-    if path := files["serving"]:
-        yield path, measurements.read_part(path, point), measurements.remedy(path)
+    if measured := sheet.measurement(point):
+        yield measured, measurements.read_part(measured, point), measurements.remedy(measured)
 
 
 def _check_calibration(check: dict[str, Any], path: str, manifest: str) -> None:
@@ -202,9 +204,9 @@ def check_one_base(run_sheet: RunSheet) -> None:
 
     Also where a pruned checkpoint was evaluated, measured or calibrated as another one.
     """
-    progress = Progress(len(run_sheet.files), "base models")
+    progress = Progress(len(run_sheet.checkpoints), "base models")
     bases: dict[str, tuple[str, str | None]] = {}
-    for point in sorted(run_sheet.files, key=lambda point: not point.is_base):
+    for point in sorted(run_sheet.checkpoints, key=lambda point: not point.is_base):
         first, about = "", dict[str, Any]()
         for path, says, mend in _digests(run_sheet, point):
             first, about = first or path, about or says
@@ -219,7 +221,7 @@ def check_one_base(run_sheet: RunSheet) -> None:
                 )
             if not point.is_base and says.get("model_sha256") != about.get("model_sha256"):
                 raise UserError(f"{path} is of other weights than {first}; {mend}")
-        if manifest := run_sheet.files[point]["calibration_manifest"]:
+        if manifest := run_sheet.calibration_manifest(point):
             _check_calibration(about, first, manifest)
         progress.update()
 
@@ -228,10 +230,10 @@ def collect(run_sheet: RunSheet) -> pd.DataFrame:
     """Return results.csv, its rows sorted."""
     check_one_base(run_sheet)
     numbers: dict[Checkpoint, Numbers] = {}
-    progress = Progress(len(run_sheet.files), "collect-results")
-    for point, files in run_sheet.files.items():
+    progress = Progress(len(run_sheet.checkpoints), "collect-results")
+    for point in run_sheet.checkpoints:
         numbers[point] = checkpoint_values(run_sheet, point)
-        if path := files["calibration_manifest"]:
+        if path := run_sheet.calibration_manifest(point):
             owner = replace(point, method="", regime="")
             numbers[owner] = calibration_values(Path(path))
         progress.update()
@@ -252,15 +254,15 @@ def collect(run_sheet: RunSheet) -> pd.DataFrame:
 def run(args: argparse.Namespace) -> None:
     """Run ``collect-results``."""
     run_sheet = read_run_sheet(args.run_sheet)
-    files = [file for files in run_sheet.files.values() for file in files.values()]
-    inputs = [args.run_sheet, *files]
+    evaluations = map(run_sheet.evaluation, run_sheet.checkpoints)
+    inputs = [args.run_sheet, *evaluations, *run_sheet.measured_files()]
     check_file(args.out, [*inputs, args.significance], keys=COLUMNS)
     if args.significance:
         check_file(args.significance, inputs, "--significance", significance.COLUMNS)
     results = collect(run_sheet)
     tests = significance.tests(run_sheet) if args.significance else None
     write_frame(args.out, results)
-    print(f"{args.out}: {len(results)} values of {len(run_sheet.files)} checkpoints")
+    print(f"{args.out}: {len(results)} values of {len(run_sheet.checkpoints)} checkpoints")
     if tests is not None:
         write_frame(args.significance, tests)
         print(f"{args.significance}: {len(tests)} paired tests")

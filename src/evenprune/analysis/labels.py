@@ -130,7 +130,7 @@ def point_label(run_sheet: RunSheet, point: Checkpoint) -> str:
     words = [model_label(run_sheet, point.model), method_label(run_sheet, point.method)]
     if not point.is_base:
         words.append(REGIME_LABELS[point.regime])
-        used = {one.calibration for one in run_sheet.files} - {NO_CALIBRATION}
+        used = {one.calibration for one in run_sheet.checkpoints} - {NO_CALIBRATION}
         if point.calibration in used and len(used) > 1:
             words.append(calibration_label(run_sheet, point.calibration))
     return ", ".join(words)

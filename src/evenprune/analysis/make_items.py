@@ -16,7 +16,6 @@ from typing import Any
 
 from ..config.finished import ITEMS, read_result
 from ..config.grids import Checkpoint, benchmarks_of
-from ..config.paths import Paths
 from ..config.run_sheet import RunSheet, read_run_sheet
 from ..config.tasks import splits_of
 from ..io.checksums import sealed, source_folder
@@ -57,19 +56,18 @@ def asked(folder: Path, task: str, dataset: str) -> dict[str, Any]:
 
 def item_sets(sheet: RunSheet) -> Iterator[Items]:
     """Yield the items of each benchmark; those that models were asked otherwise are another set."""
-    paths = Paths(sheet.config)
     for slug, entry in sheet.benchmarks().items():
         if entry.task not in FIELDS or entry.dataset is None:
             continue
         alike: dict[str, list[tuple[Checkpoint, Path]]] = {}
-        for point in sorted(sheet.files, key=lambda one: not one.is_base):
+        for point in sorted(sheet.checkpoints, key=lambda one: not one.is_base):
             if slug in benchmarks_of(sheet.config, point):
                 folder = sheet.result_folder(point, slug)
                 way = canonical_json(asked(folder, entry.task, entry.dataset))
                 alike.setdefault(way, []).append((point, folder))
         for key, folders in alike.items():
             about = json.loads(key)
-            data = source_folder(paths.dataset(entry.dataset))
+            data = source_folder(sheet.dataset(entry.dataset))
             texts = read_texts(entry.task, data, about["split"], about.pop("spec"))
             about |= {"benchmark": slug, "task": entry.task, "fields": FIELDS[entry.task]}
             records = (

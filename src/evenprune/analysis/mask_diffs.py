@@ -103,9 +103,8 @@ def compared(run_sheet: RunSheet, asked_by: str) -> list[Group]:
     Raises UserError where the experiment has none with a SparseGPT counterpart in the run.
     """
     name = experiment_of(run_sheet, ("masks", "main", "*"))
-    points = [
-        point for point in run_sheet.experiment(name, asked_by) if run_sheet.files[point]["masks"]
-    ]
+    found = run_sheet.experiment(name, asked_by)
+    points = [point for point in found if point in run_sheet.mask_references]
     if not points:
         raise UserError(
             f"{asked_by} compares masks of Debias-SparseGPT with SparseGPT's, but the experiment "

@@ -73,7 +73,7 @@ def log_ratios_between(run_sheet: RunSheet, ours: Group, base: Group, metric: st
     Empty where one of the two was not measured, or not in the same job as the other.
     """
     points = [group.checkpoints() for group in (ours, base)]
-    path, *others = {run_sheet.files[point]["serving"] for side in points for point in side}
+    path, *others = {run_sheet.measurement(point) for side in points for point in side}
     if path is None or others:
         return []
     content = read_measurement(path)

@@ -5,7 +5,6 @@ from typing import Any
 
 from ..config.finished import ITEMS, METRICS, read_result
 from ..config.grids import Checkpoint
-from ..config.paths import Paths
 from ..config.run_sheet import RunSheet
 from ..io.checksums import again, read_sealed, sha256_cached
 from ..io.errors import UserError
@@ -16,7 +15,6 @@ from . import dto, mask_diffs
 from .measurements import ratio_values
 from .results import Quantity
 
-OTHERS = {"serving": "measurement", mask_diffs.SLUG: "masks"}  # benchmark -> its file
 WINDOWS = ("gptq2048", "gptq2048+bos", "documents")  # whose perplexity follows from the records
 
 
@@ -26,7 +24,7 @@ def files_of(sheet: RunSheet, point: Checkpoint, quantity: Quantity) -> dict[str
     A benchmark's are compared with their checksums. Raises UserError for one that is not as it was
     written.
     """
-    entry, slug, model = sheet.files[point], quantity.benchmark, Paths(sheet.config).folder(point)
+    slug, model = quantity.benchmark, sheet.folder(point)
     files: dict[str, Any] = {}
     if slug in sheet.config.benchmarks:
         folder = sheet.result_folder(point, slug)
@@ -37,12 +35,14 @@ def files_of(sheet: RunSheet, point: Checkpoint, quantity: Quantity) -> dict[str
     elif slug == dto.SLUG:
         for part in dto.behind(sheet, slug):
             files[f"items_{part}"] = str(sheet.result_folder(point, part) / ITEMS)
-    elif slug in OTHERS:
-        files[OTHERS[slug]] = entry[slug]
+    elif slug == mask_diffs.SLUG:
+        files["masks"] = sheet.masks(point)
+    elif slug == "serving":
+        files["measurement"] = sheet.measurement(point)
     files["checkpoint"] = model
     if not point.is_base:
         files |= {name: f"{model}/{name}.json" for name in ("manifest", "provenance")}
-    files["calibration"] = entry["calibration_manifest"]
+    files["calibration"] = sheet.calibration_manifest(point)
     return {name: value for name, value in files.items() if value}
 
 
@@ -54,7 +54,7 @@ def method_of(sheet: RunSheet, point: Checkpoint) -> dict[str, Any]:
     base = sheet.base_method(point.method)
     if base != point.method:
         record["variant of"] = base
-    path = Path(Paths(sheet.config).folder(point)) / "manifest.json"
+    path = Path(sheet.folder(point)) / "manifest.json"
     remedy = f"prune again: run {again(path.parent)}"
     if not path.is_file():
         raise UserError(f"expected {path}, found none; {remedy}")

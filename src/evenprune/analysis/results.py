@@ -199,4 +199,4 @@ def experiment_of(run_sheet: RunSheet, names: Sequence[str]) -> str:
 
 def dense_group(run_sheet: RunSheet, model: str) -> Group | None:
     """Return the dense grid point of a model if the run has it, else None."""
-    return groups([dense(model)])[0] if dense(model) in run_sheet.files else None
+    return groups([dense(model)])[0] if dense(model) in run_sheet.checkpoints else None

@@ -149,14 +149,14 @@ def columns_of(
 def pairs(run_sheet: RunSheet, against: str = METHOD) -> list[tuple[Checkpoint, Checkpoint]]:
     """Return (checkpoint, its counterpart or dense model) of all that have one in the run."""
     other = counterpart if against == METHOD else dense_of
-    pairs = [(point, other(run_sheet, point)) for point in sorted(run_sheet.files)]
+    pairs = [(point, other(run_sheet, point)) for point in run_sheet.checkpoints]
     return [(point, baseline) for point, baseline in pairs if baseline is not None]
 
 
 def dense_of(run_sheet: RunSheet, point: Checkpoint) -> Checkpoint | None:
     """Return the dense model of a pruned checkpoint, None where the run lacks it."""
     base = dense(point.model)
-    return None if point.is_base or base not in run_sheet.files else base
+    return None if point.is_base or base not in run_sheet.checkpoints else base
 
 
 def counterpart(run_sheet: RunSheet, point: Checkpoint) -> Checkpoint | None:
@@ -180,7 +180,7 @@ def counterpart(run_sheet: RunSheet, point: Checkpoint) -> Checkpoint | None:
             match = dataclasses.replace(point, method=name)
             if not is_calibrated(solver, options):
                 match = dataclasses.replace(match, calibration=NO_CALIBRATION, seed=0)
-            if match in run_sheet.files:
+            if match in run_sheet.checkpoints:
                 return match
     return None
 

@@ -187,7 +187,7 @@ def _run_at(place: Path) -> tuple[Config, Checkpoint] | None:
     # evals/<checkpoint> or pruned/<checkpoint>/model
     key = "/".join(place.relative_to(root).parts[1:6])
     sheet = read_run_sheet(root / RUN_SHEET)
-    points = [point for point in sheet.files if point.key == key]
+    points = [point for point in sheet.checkpoints if point.key == key]
     return (sheet.config.model_copy(update={"results": str(root)}), points[0]) if points else None
 
 

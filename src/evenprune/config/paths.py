@@ -138,6 +138,11 @@ class Paths:
         """Return the measurement of throughput and energy of a model's checkpoints."""
         return f"{self.results}/serving/{model}/efficiency.json"
 
+    def measurement(self, point: Checkpoint) -> str | None:
+        """Return the measurement that a checkpoint is part of; None for one not measured."""
+        measured = point in grids.serving_checkpoints(self.config)
+        return self.efficiency(point.model) if measured else None
+
     # All files of a stage
 
     def calibration_files(self) -> list[str]:

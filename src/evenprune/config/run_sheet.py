@@ -3,7 +3,7 @@
 ``run_sheet.json`` has the configuration, from which all else follows, and lists the checkpoints.
 """
 
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,14 @@ WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class RunSheet:
-    """A run: configuration, experiments (checkpoints in grid order), all checkpoints' files."""
+class RunSheet(Paths):
+    """A run: its configuration, checkpoints and files, and what stands for what in its tables."""
 
-    config: Config
-    experiments: dict[str, list[Checkpoint]]
-    files: dict[Checkpoint, dict[str, str | None]]
+    @cached_property
+    def experiments(self) -> dict[str, list[Checkpoint]]:
+        """The checkpoints of each experiment, in grid order."""
+        names = self.config.experiments
+        return {one: list(grids.experiment_checkpoints(self.config, one)) for one in names}
 
     @property
     def shown(self) -> list[Checkpoint]:
@@ -48,7 +49,7 @@ class RunSheet:
 
         Raises UserError where they are not those that the checkpoint's summary.json is of.
         """
-        return result_folder(Path(str(self.files[point]["evals"])), slug)
+        return result_folder(Path(self.evaluation(point)), slug)
 
     def benchmarks(self, task: str | None = None) -> dict[str, Benchmark]:
         """Return the benchmarks (of one task) by task, then the paper's data set first."""
@@ -88,28 +89,11 @@ def has_paper_form(entry: Benchmark) -> bool:
     return entry.judge is not None and "paper" in (entry.judge_forms or ())
 
 
-def sheet_of(config: Config) -> RunSheet:
-    """Return the run of a configuration; its files are below ``config.results``, or None."""
-    paths, served = Paths(config), set(grids.serving_checkpoints(config))
-    files = {
-        point: {
-            "evals": paths.evaluation(point),
-            "check": None if point.is_base else paths.ready(point),
-            "masks": paths.masks(point) if point in paths.mask_references else None,
-            "calibration_manifest": paths.calibration_manifest(point),
-            "serving": paths.efficiency(point.model) if point in served else None,
-        }
-        for point in paths.checkpoints
-    }
-    every = {one: list(grids.experiment_checkpoints(config, one)) for one in config.experiments}
-    return RunSheet(config, every, files)
-
-
 def read_run_sheet(path: Path | str) -> RunSheet:
     """Read ``run_sheet.json``; raise UserError when it is missing, broken or incomplete."""
     content = read_sealed(path, f"run {again(path)}", foreign=True)
     config: Any = content.get("config")
-    return sheet_of(validate_config(config, origin=f"the configuration in {path}"))
+    return RunSheet(validate_config(config, origin=f"the configuration in {path}"))
 
 
 def contents(config: Config, words: bool = True) -> dict[str, Any]:

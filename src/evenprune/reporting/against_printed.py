@@ -138,7 +138,7 @@ def protocols(run: Run, slug: str) -> Table:
     UserError where no dense model of the run is in the paper.
     """
     sheet = run.sheet
-    models = list(dict.fromkeys(point.model for point in sheet.files if point.is_base))
+    models = list(dict.fromkeys(point.model for point in sheet.checkpoints if point.is_base))
     rows, columns = list[Row](), [field.column for field in fields_of(run, slug)]
     for task in FACTS:
         known = {name: distances(run, name, models) for name in sheet.benchmarks(task)}

@@ -102,11 +102,11 @@ def bottom_line(run: Run, replies: list[Answer], said: list[str]) -> Paragraphs:
 def facts(run: Run) -> Paragraphs:
     """Return what was run, by name: models, methods, regimes, data, items, seeds, options."""
     sheet = run.sheet
-    pruned = [point for point in sheet.files if not point.is_base]
+    pruned = [point for point in sheet.checkpoints if not point.is_base]
     calibrated = [point for point in pruned if point.calibration != "none"]
     models = [
         labels.model_label(sheet, name) + (f" ({own})" if own else "")
-        for name in sorted({point.model for point in sheet.files})
+        for name in sorted({point.model for point in sheet.checkpoints})
         for own in [labels.own_protocol(sheet, name)]
     ]
     grids = [
@@ -123,8 +123,8 @@ def facts(run: Run) -> Paragraphs:
         "Sparsity": f"{sparsity} (N:M is N zeros in every M weights; 1:4 is 25% zeros)",
         "Calibration": ", ".join(data) + (f"; {seeds}" if seeds else ""),
         "Benchmarks": benchmarks(run),
-        "Checkpoints": f"{len(pruned)} pruned, {len(sheet.files) - len(pruned)} dense; grid points "
-        f"by experiment: {', '.join(grids)}",
+        "Checkpoints": f"{len(pruned)} pruned, {len(sheet.checkpoints) - len(pruned)} dense; grid "
+        f"points by experiment: {', '.join(grids)}",
         "Pruning": f"block size {options.block_size}, damping {options.damping:g}, bias weight "
         f"{options.bias_weight:g} ({options.bias_scaling}), alignment {options.alignment}",
     }

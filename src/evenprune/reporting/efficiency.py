@@ -85,7 +85,7 @@ def serving_stack(run: Run, group: Group) -> dict[str, str]:
     """
     stacks = []
     for point in group.checkpoints():
-        path = str(run.sheet.files[point]["serving"])
+        path = run.sheet.efficiency(point.model)
         content = read_part(path, point)
         with expected_form("the backend and the energy source", path, "measure it again"):
             backend, device = content["backend"], content["spec"]["device"]

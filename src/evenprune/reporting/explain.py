@@ -24,8 +24,7 @@ from ..analysis.significance import METHOD
 from ..config.config import TABLES
 from ..config.finished import SUMMARY
 from ..config.grids import Checkpoint
-from ..config.paths import Paths
-from ..config.run_sheet import RunSheet, read_run_sheet, sheet_of
+from ..config.run_sheet import RunSheet, read_run_sheet
 from ..io.errors import UserError, nearest, shown
 from ..io.pages import fill
 from ..io.reading import iter_csv, read_json
@@ -63,7 +62,7 @@ def explain(folder: Path, table: str, cell: str) -> dict[str, Any]:
         )
     config = read_run_sheet(folder / "run_sheet.json").config
     # Its files lie below the folder, wherever the run was made.
-    sheet = sheet_of(config.model_copy(update={"results": str(folder)}))
+    sheet = RunSheet(config.model_copy(update={"results": str(folder)}))
     tests = folder / "significance.csv"
     run = read_run(sheet, folder / "results.csv", tests)
     group, quantity = parse(run, cell)
@@ -108,7 +107,7 @@ def parse(run: Run, text: str) -> tuple[Group, Quantity]:
     words = text.split("/", 6)
     if len(words) < 5 or not all(words):
         raise UserError(f"expected a cell as {FORM}, got {shown(text)}")
-    known = {one.key: one for one in groups(sorted(run.sheet.files))}
+    known = {one.key: one for one in groups(run.sheet.checkpoints)}
     usual = {one: run.sheet.headline(one) for one in run.sheet.config.benchmarks} | DERIVED
     for index, (kind, word) in enumerate(zip((*POINT, "benchmark"), words, strict=False)):
         before = tuple(words[:index])
@@ -212,9 +211,9 @@ def _tests(path: Path, group: Group, quantity: Quantity) -> list[dict[str, str]]
 
 def commands(sheet: RunSheet, folder: Path, group: Group, benchmark: str, table: str) -> list[str]:
     """Return the commands that make a number again, with the --configfile of the run."""
-    paths, points = Paths(sheet.config), group.checkpoints()
-    own = {"serving": lambda point: paths.efficiency(point.model), "masks": paths.masks}
-    usual = own.get(benchmark, lambda point: f"{paths.evaluation(point)}/{SUMMARY}")
+    points = group.checkpoints()
+    own = {"serving": lambda point: sheet.efficiency(point.model), "masks": sheet.masks}
+    usual = own.get(benchmark, lambda point: f"{sheet.evaluation(point)}/{SUMMARY}")
     made = dict.fromkeys([*map(usual, points), f"{folder}/tables/{table}.csv"])
     return [f"snakemake --cores all --force {shlex.quote(name)}" for name in made]
 

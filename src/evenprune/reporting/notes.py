@@ -140,7 +140,7 @@ def contents(fields: Sequence[Field]) -> str:
 
 def counts(run: Run, quantity: Quantity, points: Iterable[Checkpoint] | None = None) -> list[int]:
     """Return the numbers of items that a quantity has in checkpoints, by default all, sorted."""
-    chosen = run.sheet.files if points is None else points
+    chosen = run.sheet.checkpoints if points is None else points
     measured = (run.results.one(point, quantity) for point in chosen)
     return sorted({one.n for one in measured if one is not None and one.n})
 
@@ -200,7 +200,7 @@ def figure_caption(run: Run, slug: str) -> str:
         for name, one in sheet.config.benchmarks.items()
         if "all" in tasks or (one.task in tasks and name == sheet.primary(one.task))
     ]
-    seeds = {point.seed for point in sheet.files if point.calibration != "none"}
+    seeds = {point.seed for point in sheet.checkpoints if point.calibration != "none"}
     world = "Measured in an invented world; not comparable to the paper."
     parts = [entry["caption"], world if sheet.config.source == "world" else ""]
     return " ".join(filter(None, [*parts, sizes(run, names, seeds) if tasks else ""]))

@@ -149,7 +149,7 @@ def calibration(run: Run, slug: str) -> Table:
         sources = [name != "stereoset" for name in entry.pairs]
         return (sources, entry.categories, entry.control, entry.n_texts, key)
 
-    points = [point for point in sheet.files if point.calibration != "none"]
+    points = [point for point in sheet.checkpoints if point.calibration != "none"]
     calibrated = sorted({(one.calibration, one.model, one.seed) for one in points}, key=order)
     several_seeds = len({seed for *_, seed in calibrated}) > 1
     for data, model, seed in calibrated:
