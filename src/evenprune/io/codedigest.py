@@ -2,7 +2,7 @@
 
 Snakemake tracks the text of a rule, not the package behind it. Each rule therefore passes
 ``code_digest(module)`` as a parameter. The digest covers the module and every module of this
-package and its own that it imports, directly or not, as syntax trees without docstrings:
+package and its own that it imports, directly or not, as written from their syntax trees:
 comments, formatting, docstrings, words for people (``SAID``, ``WORDS``), what only type checkers
 read, and unrelated modules do not change it. Files of the package
 that a module reads belong to its code: it names them in ``DATA_FILES``, paths beside it, where a
@@ -103,42 +103,28 @@ def _drop_words(node: ast.AST) -> None:
         ]
 
 
-def _spell(node: object, parts: list[str], imports: list[ast.Import | ast.ImportFrom]) -> None:
-    """Append a syntax tree without words to ``parts``, and what it imports to ``imports``.
-
-    As ``ast.dump``, in one pass: every step of a workflow waits for it.
-    """
-    if isinstance(node, ast.AST):
-        _drop_words(node)
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            imports.append(node)
-        parts.append(type(node).__name__)
-        for name in node._fields:
-            _spell(getattr(node, name, None), parts, imports)
-        parts.append(")")
-    elif isinstance(node, list):
-        parts.append("[")
-        for one in node:
-            _spell(one, parts, imports)
-        parts.append("]")
-    else:
-        parts.append(repr(node))
+def _strip(node: ast.AST, imports: list[ast.Import | ast.ImportFrom]) -> None:
+    """Take the words out of a syntax tree, and add what it imports to ``imports``."""
+    _drop_words(node)
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        imports.append(node)
+    for child in ast.iter_child_nodes(node):
+        _strip(child, imports)
 
 
 @functools.cache
 def _parse(module: str) -> tuple[str, frozenset[str]]:
     """Return the module's code and the package modules it imports.
 
-    The code is the tree without words, spelled out, and the checksums of its data files.
+    The code is its source without words, and the checksums of its data files.
     """
     file = module_file(module)
     if file is None:
         raise ValueError(f"there is no module {module}")
     tree = ast.parse(file.read_text(encoding="utf-8"))
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    parts: list[str] = []
     statements: list[ast.Import | ast.ImportFrom] = []
-    _spell(tree, parts, statements)
+    _strip(tree, statements)
     imports: set[str] = set()
     for node in statements:
         if isinstance(node, ast.Import):
@@ -149,8 +135,7 @@ def _parse(module: str) -> tuple[str, frozenset[str]]:
             imports.update(f"{base}.{alias.name}" for alias in node.names)
     packages = {PACKAGE, module.split(".")[0]}
     own = {name for name in imports if name.split(".")[0] in packages and module_file(name)}
-    code = "\n".join(filter(None, (" ".join(parts), _data_files(module, file, tree))))
-    return code, frozenset(own - IGNORED)
+    return f"{ast.unparse(tree)}\n{_data_files(module, file, tree)}", frozenset(own - IGNORED)
 
 
 def import_closure(module: str, given: Collection[str] = ()) -> list[str]:
