@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from evenprune.config.config import Config
-from evenprune.config.flags import meanings
+from evenprune.config.flags import meaning
 
 CONFIG = REPO / "config"
 README, SCHEMA = "README.md", "schema.json"
@@ -63,8 +63,8 @@ def schema() -> dict[str, Any]:
     told = Config.model_json_schema(schema_generator=_Optional)
     for name, model in sections().items():
         keys = (told["$defs"].get(name) or told)["properties"]
-        for key, text in meanings(model).items():
-            keys[key] = dict(sorted({**keys[key], "description": text}.items()))
+        for key, field in model.model_fields.items():
+            keys[key] = dict(sorted({**keys[key], "description": meaning(field)}.items()))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | told
 
 
@@ -73,7 +73,7 @@ def table(model: type[BaseModel]) -> list[str]:
     lines = ["| key | meaning | values | default |", "| --- | --- | --- | --- |"]
     for name, field in model.model_fields.items():
         kind = values(field.annotation, tuple(field.metadata))
-        cells = (f"`{name}`", meanings(model)[name], kind, default(field))
+        cells = (f"`{name}`", meaning(field), kind, default(field))
         lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     return lines
 

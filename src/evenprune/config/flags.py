@@ -1,21 +1,16 @@
 """Flags of commands, made from the keys of the configuration: kind, choices, default, help."""
 
 import argparse
-import ast
-import functools
-import inspect
-import itertools
-import sys
 from collections.abc import Callable, Mapping
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from ..io.errors import UserError
 from .facts import regime_name
 from .field_errors import field_errors
-from .section import Section
 
 Model = TypeVar("Model", bound=BaseModel)
 _SHOWN = {int: "N", float: "X"}
@@ -29,7 +24,7 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel], *names: s
     """
     for name in names or model.model_fields:
         field = model.model_fields[name]
-        told: dict[str, Any] = {"help": _help(model, name), "required": field.is_required()}
+        told: dict[str, Any] = {"help": _help(field), "required": field.is_required()}
         kind, choices = _kind(field.annotation)
         if name == "regime":
             kind = cast(Any, regime_name)
@@ -44,28 +39,14 @@ def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel], *names: s
         parser.add_argument(flag(name), **told)
 
 
-@functools.cache
-def meanings(model: type[BaseModel]) -> dict[str, str]:
-    """Return the meaning of each key of a section: the text below it in the source.
-
-    A key that is made by code has the description of its field. Read when it is asked for, as
-    pydantic's own `use_attribute_docstrings` would cost every step a tenth of a second.
-    """
-    found = {}
-    for kind in reversed([one for one in model.mro() if issubclass(one, Section)]):
-        for one in ast.parse(inspect.getsource(sys.modules[kind.__module__])).body:
-            if isinstance(one, ast.ClassDef) and one.name == kind.__name__:
-                for key, text in itertools.pairwise(one.body):
-                    if isinstance(key, ast.AnnAssign) and isinstance(text, ast.Expr):
-                        said = ast.literal_eval(text.value)
-                        found[ast.unparse(key.target)] = " ".join(said.split())
-    return {key: one.description or found.get(key, "") for key, one in model.model_fields.items()}
+def meaning(field: FieldInfo) -> str:
+    """Return what a key means, on one line: the text below it in the source."""
+    return " ".join((field.description or "").split())
 
 
-def _help(model: type[BaseModel], name: str) -> str:
+def _help(field: FieldInfo) -> str:
     # "null" is what a configuration writes; here the flag is left out.
-    field, text = model.model_fields[name], meanings(model)[name]
-    text = text.replace("null: ", "default: ").replace("`", "")
+    text = meaning(field).replace("null: ", "default: ").replace("`", "")
     shown = None if field.is_required() else field.default
     if shown not in (None, [], "") and shown is not False:
         shown = ",".join(map(str, shown)) if isinstance(shown, list) else shown

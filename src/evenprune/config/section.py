@@ -70,7 +70,11 @@ class Section(BaseModel):
     """A part of the configuration; a key it does not know is an error."""
 
     model_config = ConfigDict(
-        extra="forbid", validate_default=True, strict=True, allow_inf_nan=False
+        extra="forbid",
+        validate_default=True,
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
     )
 
     @field_validator("*", mode="before")
