@@ -196,8 +196,8 @@ def calibration_note(side: Side, tasks: list[str]) -> list[str]:
 
     Its manifest names the pairs' bias types, not their data set. Nothing where a run knows.
     """
-    manifest = None if isinstance(side, Evaluated) or run_of(side) else own_manifest(side.folder)
-    used = (manifest or {}).get("calibration") or {}
+    manifest = {} if isinstance(side, Evaluated) or run_of(side) else own_manifest(side.folder)
+    used = manifest.get("calibration") or {}
     types = set(used.get("categories") or ())
     likely = [task for task in tasks if types and types <= set(BIAS_TYPES.get(task, ()))]
     return [
@@ -219,7 +219,7 @@ def require_roles(dense: Side, pruned: Side) -> None:
 def _base(side: Side) -> str | None:
     """Return the checksum of the model that a side was pruned from, None for no pruned model."""
     if isinstance(side, Model):
-        return (own_manifest(side.folder) or {}).get("base", {}).get("files")
+        return own_manifest(side.folder).get("base", {}).get("files")
     found = (read_result(folder).get("base_sha256") for folder in side.folders.values())
     return next((base for base in found if base), None)
 

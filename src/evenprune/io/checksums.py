@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -183,12 +183,9 @@ def source_folder(path: Path | str) -> Path:
 
 def source_record(path: Path | str) -> dict[str, Any]:
     """Return what fetch-source wrote of a source; {} for a path that is no record."""
-    path = Path(path)
-    record = read_json(path) if path.suffix == ".json" and path.is_file() else {}
-    if "folder" in record:
-        check_seal(record, path, f"record these files again: run {again(path)}")
-        return record
-    return {}
+    if Path(path).suffix != ".json" or not Path(path).is_file():
+        return {}
+    return read_sealed(path, f"record these files again: run {again(path)}", {"folder"})
 
 
 def read_mirrors(path: Path | str) -> list[str]:
@@ -242,10 +239,9 @@ def check_calibration_file(path: Path) -> str:
     """
     manifest = path.parent / "manifest.json"
     remedy = f"put it back, or build the calibration again: run {again(manifest)}"
-    content = read_sealed(manifest, remedy, foreign=True) if manifest.is_file() else {}
-    if "checksum" in content:
-        files = {name: sha for name, sha in content["files"].items() if name == path.name}
-        compare_files(path.parent, files, manifest, remedy)
+    made = read_sealed(manifest, remedy, {"checksum"}) if manifest.is_file() else {}
+    files = {name: sha for name, sha in made.get("files", {}).items() if name == path.name}
+    compare_files(path.parent, files, manifest, remedy)
     return sha256_cached(path)
 
 
@@ -258,22 +254,18 @@ def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
     return {**rest, "checksum": hashlib.sha256(canonical_json(rest).encode()).hexdigest()}
 
 
-def check_seal(content: Mapping[str, Any], path: Path | str, remedy: str) -> None:
-    """Raise UserError for content that is not as ``sealed`` left it."""
+def read_sealed(path: Path | str, remedy: str, ours: Collection[str] = ()) -> dict[str, Any]:
+    """Return the content of a JSON file that is as it was written; UserError for any other.
+
+    With ``ours``, {} for a file that has none of these keys: it is another program's.
+    """
+    content: dict[str, Any] = read_json(path)
+    if ours and content.keys().isdisjoint(ours):
+        return {}
     if content != sealed(content):
         raise UserError(
             f"{path} has changed since it was written: the checksum in it does not fit; {remedy}"
         )
-
-
-def read_sealed(path: Path | str, remedy: str, foreign: bool = False) -> dict[str, Any]:
-    """Return the content of a JSON file that is as it was written; UserError for any other.
-
-    One that may be ``foreign`` is taken without a checksum too.
-    """
-    content: dict[str, Any] = read_json(path)
-    if not foreign or "checksum" in content:
-        check_seal(content, path, remedy)
     return content
 
 

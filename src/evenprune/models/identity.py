@@ -13,7 +13,6 @@ from typing import Any
 
 from ..io.checksums import (
     again,
-    check_seal,
     compare_files,
     matching,
     model_files,
@@ -21,7 +20,7 @@ from ..io.checksums import (
     sha256_cached,
 )
 from ..io.errors import UserError
-from ..io.files import digest, read_json
+from ..io.files import digest
 from .loading import EXPORT, weight_files
 
 MANIFEST = "manifest.json"
@@ -77,17 +76,13 @@ def files_digest(checksums: Mapping[str, str]) -> str:
     return digest({name: checksums[name] for name in matching(checksums, IDENTIFYING)})
 
 
-def own_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return the manifest of a folder that ``prune`` wrote; None for any other folder.
+def own_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a folder that ``prune`` wrote; {} for any other folder.
 
     Raises UserError for one that was changed since.
     """
-    path = folder / MANIFEST
-    content: dict[str, Any] = read_json(path) if os.path.lexists(path) else {}
-    if not {"checksum", "model_sha256"} & set(content):
-        return None
-    check_seal(content, path, f"{_remedy(folder)}, or remove it from a folder of others")
-    return content
+    path, remedy = folder / MANIFEST, f"{_remedy(folder)}, or remove it from a folder of others"
+    return read_sealed(path, remedy, {"checksum", "model_sha256"}) if os.path.lexists(path) else {}
 
 
 def _remedy(folder: Path) -> str:
@@ -130,7 +125,7 @@ def identify(folder: Path | str) -> Identity:
     beside = [p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".safetensors"]
     names = sorted({path.name for path in weights} | set(matching(beside, IDENTIFYING)))
     files = files_digest({name: sha256_cached(folder / name) for name in names})
-    if manifest is None:
+    if not manifest:
         return Identity(files, files)
     return Identity(manifest["model_sha256"], files, files_digest(manifest["base"]["files"]))
 

@@ -51,7 +51,7 @@ def stored_form(folder: Path) -> Stored:
 
     From headers alone. Raises UserError for a folder without whole weights.
     """
-    if (folder / SOURCE).is_file() and own_manifest(folder) is None:
+    if (folder / SOURCE).is_file() and not own_manifest(folder):
         found = Stored.of(read_json(folder / SOURCE).get("stored"))
         if found:
             return found

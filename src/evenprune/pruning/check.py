@@ -135,7 +135,7 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     from ..models.tensors import read_tensor, tensor_bytes
 
     manifest = own_manifest(folder)
-    if manifest is None:
+    if not manifest:
         read_json(folder / MANIFEST)
         raise UserError(
             f"{folder / MANIFEST} is not one that `prune` wrote; prune again, or remove it from a "

@@ -93,7 +93,7 @@ def check_same_base(model: Path, reference: Path) -> None:
     described: list[dict[str, Any]] = []
     for folder in (model, reference):
         manifest = own_manifest(folder)
-        if manifest is None:
+        if not manifest:
             raise UserError(
                 f"expected a pruned checkpoint at {folder}, found no {MANIFEST} of prune; give one"
             )
