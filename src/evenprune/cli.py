@@ -182,9 +182,11 @@ def _run(argv: list[str], commands: Commands) -> int:
     name, run = vars(args).pop("command"), vars(args).pop("run")
     quiet = open(os.devnull, "w") if vars(args).pop("quiet", False) else None  # noqa: SIM115
     options = dict(vars(args))
+    from .io.provenance import recorded  # not for --help
+
     try:
         silent = contextlib.redirect_stderr(quiet) if quiet else contextlib.nullcontext()
-        with silent, _step(name, options):
+        with silent, recorded(name, options.get("out"), options.get("device")):
             status = run(args)
     except OSError as error:
         if not _is_given(error.filename, options.values()):
@@ -250,16 +252,6 @@ def _add_quiet(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="print the result and errors only, no notes and no progress",
     )
-
-
-def _step(name: str, options: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
-    """Return what records a step of the workflow; it does nothing for other commands."""
-    out = options.get("out")
-    if not isinstance(out, str | Path):
-        return contextlib.nullcontext()
-    from .io.provenance import recorded
-
-    return recorded(name, out, options.get("device"))
 
 
 def _is_given(name: object, values: Iterable[Any]) -> bool:

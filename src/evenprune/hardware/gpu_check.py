@@ -20,7 +20,7 @@ import torch
 from .. import __version__
 from ..io.codedigest import package_versions
 from ..io.files import write_json, write_text
-from ..io.gpu import claim_device
+from ..io.gpu import claim_devices
 from ..io.outputs import check_file, check_place
 from ..io.pages import fill
 from ..models.loading import limit_threads, pick_device
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
     check_place(args.out)
     for name in NAMES:
         check_file(args.out / name, keys=["gpu_check"])
-    with claim_device(pick_device(args.device)) as device, tempfile.TemporaryDirectory(
+    with claim_devices(pick_device(args.device), 1) as (device,), tempfile.TemporaryDirectory(
         prefix="evenprune-gpu-check-", dir=args.work
     ) as name:  # fmt: skip
         limit_threads()

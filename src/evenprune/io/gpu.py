@@ -70,13 +70,6 @@ def claim_several(
 
 
 @contextlib.contextmanager
-def claim_device(device: str) -> Iterator[str]:
-    """Yield ``device`` itself, or for "cuda" the free GPU that this process may use."""
-    with claim_devices(device, 1) as (found,):
-        yield found
-
-
-@contextlib.contextmanager
 def claim_devices(device: str, count: int) -> Iterator[list[str]]:
     """Yield ``[device]`` itself, or for "cuda" as many free GPUs of those that torch sees.
 

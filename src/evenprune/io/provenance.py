@@ -30,7 +30,7 @@ FOLDER = ".provenance"
 BEGUN, FINISHED = "begun.json", "provenance.json"
 
 
-def run_of(out: Path) -> Path | None:
+def run_of(out: Path | str) -> Path | None:
     """Return the results folder that an output belongs to, None outside of one."""
     path = Path(os.path.abspath(out))
     return next((folder for folder in path.parents if (folder / FOLDER).is_dir()), None)
@@ -82,13 +82,13 @@ def read_record(path: Path) -> Record | None:
 
 
 @contextlib.contextmanager
-def recorded(command: str, out: Path | str, device: str | None = None) -> Iterator[None]:
+def recorded(command: str, out: Any, device: str | None = None) -> Iterator[None]:
     """Record the step that is done inside.
 
-    Does nothing where ``out`` lies in no results of the workflow. What cannot be recorded (a full
-    disk) stops no step.
+    Does nothing where ``out`` is no path in results of the workflow. What cannot be recorded (a
+    full disk) stops no step.
     """
-    results = run_of(Path(out))
+    results = run_of(out) if isinstance(out, str | Path) else None
     if results is None:
         yield
         return

@@ -127,7 +127,7 @@ def prune(
     0.5
     """
     from ..data.hub_models import located
-    from ..io.gpu import claim_device
+    from ..io.gpu import claim_devices
     from .check import check_model, check_report
     from .engine import prune_model
     from .workspace import check_work
@@ -158,7 +158,7 @@ def prune(
             if report:
                 found.update(check_model(folder, base))
 
-        with claim_device(pick_device(device)) as claimed:
+        with claim_devices(pick_device(device), 1) as (claimed,):
             manifest = prune_model(base, chosen, text, out, claimed, place, source, inspect)
         if report:
             write_json(report, sealed(found))
