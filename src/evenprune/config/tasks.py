@@ -25,13 +25,6 @@ Kind = Literal["bias", "ability"]
 # A number, or text such as 1/3.
 Share = Annotated[float, BeforeValidator(lambda given: float(Fraction(given)))]
 
-# Metrics with six orders of the options, and of answers that a guard model judges.
-_ORDERS = (
-    *("acc_orders", "acc_all_orders", "share_A", "share_B", "share_C"),
-    *("acc_unknown_A", "acc_unknown_B", "acc_unknown_C"),
-)
-_FORM = ("unsafe_rate", "unparsed_rate", "says_unsafe", "p_unsafe")
-
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class TaskFacts:
@@ -128,10 +121,9 @@ def metrics_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     if task == "unqover" and split == "balanced":
         found += ("mu", "eta", "delta", "epsilon")
     for key, names in facts.options.items():
-        found += names if options.get(key) else ()
-    if options.get("orders") == 6:
-        found += _ORDERS
-    if options.get("judge"):
-        forms = options.get("judge_forms") or ("pr",)
-        found += tuple(f"{name}_{form}" for form in forms for name in _FORM)
+        given = options.get(key)
+        if key == "judge":
+            forms = options.get("judge_forms") or ("pr",)
+            names = tuple(f"{name}_{form}" for form in forms for name in names)
+        found += names if given and (key, given) != ("orders", 1) else ()
     return found
