@@ -34,6 +34,7 @@ class TaskFacts:
     headline: str
     splits: tuple[str, ...]
     metrics: tuple[str, ...]
+    split_metrics: dict[str, tuple[str, ...]] = field(default_factory=dict)
     styles: tuple[str, ...] = ()
     data: dict[str, tuple[str, ...]] = field(default_factory=dict)
     options: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -111,15 +112,8 @@ def metrics_of(task: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     ``TASK_OPTIONS``, as in the configuration; what is missing or null is the default.
     """
     facts = FACTS[task]
-    found = facts.metrics
     split = options.get("split") or splits_of(task, options.get("dataset"))[0]
-    if task == "perplexity" and split != DOCUMENTS:
-        own = ("gptq2048", "paper", "lmeval") if split == "all" else (split,)
-        found += tuple(f"ppl_{str(name).replace('2048', '')}" for name in own if name != "lmeval")
-        if "lmeval" in own:
-            found += ("word_ppl_lmeval", "byte_ppl_lmeval", "bits_per_byte_lmeval")
-    if task == "unqover" and split == "balanced":
-        found += ("mu", "eta", "delta", "epsilon")
+    found = facts.metrics + facts.split_metrics.get(split, ())
     for key, names in facts.options.items():
         given = options.get(key)
         if key == "judge":
