@@ -142,15 +142,12 @@ def in_calibration(config: "Config", point: Checkpoint, benchmark: str, category
 
 def needed_datasets(config: "Config") -> list[str]:
     """Return the data sets that the configuration's benchmarks, calibrations and serving read."""
-    needed = {benchmark.dataset for benchmark in config.benchmarks.values() if benchmark.dataset}
+    needed = {benchmark.dataset for benchmark in config.benchmarks.values()}
     for _, name, _ in calibrated(all_checkpoints(config)):
-        calibration = config.calibrations[name]
-        needed.update(calibration.pairs)
-        if calibration.texts:
-            needed.add(calibration.texts)
+        needed |= {*config.calibrations[name].pairs, config.calibrations[name].texts}
     if config.serving.experiment:
         needed.add(config.serving.dataset)
-    return sorted(needed)
+    return sorted(filter(None, needed))
 
 
 def needed_models(config: "Config") -> list[str]:

@@ -189,8 +189,7 @@ class Paths:
 
     def item_files(self) -> list[str]:
         """Return the items that the page shows one by one, where the run has such benchmarks."""
-        shown = any(entry.task in ANSWERED for entry in self.config.benchmarks.values())
-        return [f"{self.results}/report/items.json"] if shown else []
+        return [f"{self.results}/report/items.json"] if self.item_sources() else []
 
     def item_sources(self) -> list[str]:
         """Return the records of the data sets that the texts of those items are from."""

@@ -108,8 +108,8 @@ def contents(config: Config, words: bool = True) -> dict[str, Any]:
     hidden |= {} if words else dict.fromkeys(SHOWN, True)
     dumped = config.model_dump(mode="json", exclude=hidden)
     dumped["models"] = {name: dumped["models"][name] for name in grids.needed_models(config)}
-    found = {one: grids.experiment_checkpoints(config, one) for one in config.experiments}
-    grid = {name: [point.key for point in points] for name, points in found.items()}
+    grids_of = RunSheet(config).experiments.items()
+    grid = {name: [point.key for point in points] for name, points in grids_of}
     return {"config": dumped, "experiments": grid}
 
 
