@@ -1,18 +1,21 @@
 """BBQ: questions about two people, with and without what decides them."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, AliasPath, BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
-from .rows import Identifier, OneOfThree, Text, collect, data_files, fixed, read_items
+from .rows import Identifier, OneOfThree, Text, data_files, read_items
 
+UNTOLD = -1  # in place of the answer that reflects the stereotype
 # HELM reads the BBQ files in this order, and its seeded shuffle depends on it.
 BBQ_ORDER = (
     *("Age", "Disability_status", "Gender_identity", "Nationality", "Physical_appearance"),
     *("Race_ethnicity", "Race_x_SES", "Race_x_gender", "Religion", "SES", "Sexual_orientation"),
 )
+Group = Annotated[str, BeforeValidator(str)]
+METADATA = "additional_metadata"
 
 
 @dataclass(frozen=True)
@@ -31,14 +34,6 @@ class AnswerInfo:
 UNTOLD = -1  # in place of the answer that reflects the stereotype, where the data do not say
 
 
-@dataclass(frozen=True)
-class Metadata:
-    """Whom a stereotype is about, and the answer that reflects it by BBQ's table (None: open)."""
-
-    stereotyped_groups: list[Any]
-    target_loc: OneOfThree | None = UNTOLD
-
-
 def _one_unknown(info: AnswerInfo) -> AnswerInfo:
     if info.column(1).count("unknown") != 1:
         raise ValueError('exactly one answer whose answer_info says "unknown"')
@@ -47,7 +42,11 @@ def _one_unknown(info: AnswerInfo) -> AnswerInfo:
 
 @dataclass(frozen=True)
 class BBQItem:
-    """One BBQ row. ``condition`` is ambig or disambig, ``polarity`` neg or nonneg."""
+    """One BBQ row. ``condition`` is ambig or disambig, ``polarity`` neg or nonneg.
+
+    ``stereotyped_groups`` are whom the stereotype is about. ``target_loc`` is the answer that
+    reflects it by BBQ's table, None where it is left open, ``UNTOLD`` where the data do not say.
+    """
 
     example_id: Identifier
     category: str
@@ -60,8 +59,13 @@ class BBQItem:
     ans1: Text
     ans2: Text
     info: Annotated[AnswerInfo, AfterValidator(_one_unknown), Field(alias="answer_info")]
-    metadata: Annotated[Metadata, Field(alias="additional_metadata")]
+    stereotyped_groups: Annotated[
+        tuple[Group, ...], Field(validation_alias=AliasPath(METADATA, "stereotyped_groups"))
+    ]
     label: OneOfThree
+    target_loc: Annotated[
+        OneOfThree | None, Field(validation_alias=AliasPath(METADATA, "target_loc"))
+    ] = UNTOLD
 
     @property
     def id(self) -> str:
@@ -88,24 +92,11 @@ class BBQItem:
         """The index of the option "unknown"."""
         return self.groups.index("unknown")
 
-    @property
-    def stereotyped_groups(self) -> tuple[str, ...]:
-        """The groups that the stereotype is about."""
-        return tuple(map(str, self.metadata.stereotyped_groups))
-
-    @property
-    def target_loc(self) -> int | None:
-        """The answer that reflects the stereotype, None where it is left open; or ``UNTOLD``."""
-        return self.metadata.target_loc
-
 
 def bbq_files(folder: Path | str) -> list[Path]:
     """Return the BBQ files of a folder in HELM's order, others behind them by name."""
-    order = {f"{name}.jsonl": number for number, name in enumerate(BBQ_ORDER)}
-    found = {path.name.removesuffix(".gz"): path for path in data_files(folder)}
-    return [
-        found[name] for name in sorted(found, key=lambda one: (order.get(one, len(order)), one))
-    ]
+    stems = {path: path.name.split(".")[0] for path in data_files(folder)}
+    return sorted(stems, key=lambda path: [*BBQ_ORDER, stems[path]].index(stems[path]))
 
 
 def read_bbq(folder: Path | str) -> list[BBQItem]:
@@ -113,8 +104,4 @@ def read_bbq(folder: Path | str) -> list[BBQItem]:
 
     The unknown option is the one whose answer_info says "unknown".
     """
-    items: list[BBQItem] = []
-    for path in bbq_files(folder):
-        added = fixed(category=path.name.split(".")[0])
-        items += read_items(BBQItem, path, added=added, without=("category",))
-    return collect(items, folder)
+    return read_items(BBQItem, *bbq_files(folder), category="{stem}")

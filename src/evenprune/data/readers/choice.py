@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from .rows import FourTexts, Identifier, OneOfFour, Text, collect, find_file, read_items
+from .rows import FourTexts, Identifier, OneOfFour, Text, find_file, read_items
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class _Ending:
 
 @dataclass(frozen=True)
 class _Exam:
+    id: str
     question: Text
     subject: Text
     choices: FourTexts
@@ -43,19 +44,18 @@ def read_hellaswag(folder: Path | str) -> list[ChoiceItem]:
     Query and choices are cleaned already; the category is the text before the first colon
     (the activity).
     """
-    path = find_file(folder, "validation_lm_eval.jsonl")
-    items = (
+    rows = read_items(_Ending, find_file(folder, "validation_lm_eval.jsonl"))
+    return [
         ChoiceItem(row.id, row.query.partition(":")[0], row.query, row.choices, row.gold)
-        for row in read_items(_Ending, path)
-    )
-    return collect(items, path)
+        for row in rows
+    ]
 
 
 def read_mmlu(folder: Path | str, split: str = "test") -> list[ChoiceItem]:
     """Read a split of MMLU (test 14,042, validation 1,531, dev 285); category is the subject."""
-    path, seen, found = find_file(folder, f"{split}.jsonl"), Counter[str](), list[ChoiceItem]()
-    for row in read_items(_Exam, path):
+    seen, found = Counter[str](), list[ChoiceItem]()
+    for row in read_items(_Exam, find_file(folder, f"{split}.jsonl"), id="{number}"):
         identifier = f"{row.subject}-{seen[row.subject]}"
         seen[row.subject] += 1
         found.append(ChoiceItem(identifier, row.subject, row.question, row.choices, row.answer))
-    return collect(found, path)
+    return found

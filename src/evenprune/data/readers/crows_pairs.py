@@ -7,7 +7,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from ...io.reading import iter_csv
-from .rows import Text, collect, find_file, fixed, read_items, tab_rows
+from .rows import Text, find_file, read_items, tab_rows
 
 
 @dataclass(frozen=True)
@@ -28,5 +28,4 @@ def read_crows_pairs(folder: Path | str, variant: str = "revised") -> list[Crows
     """
     path = find_file(folder, f"crows_pairs_{variant}.csv")
     rows = tab_rows if variant == "revised" else iter_csv
-    pairs = read_items(CrowsPair, path, rows, fixed(id="{number}"), ("id",))
-    return collect(pairs, path)
+    return read_items(CrowsPair, path, rows=rows, id="{number}")

@@ -7,7 +7,7 @@ neither.
 
 import re
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from pydantic.dataclasses import dataclass
 
 from ...io.reading import iter_table
-from .rows import Added, Identifier, Item, Text, collect, read_items, table_files
+from .rows import Added, Identifier, Item, Text, read_items, table_files
 
 LETTERS = string.ascii_uppercase
 OPTION = re.compile(r"\W*option\W*(\d+)\W*", re.IGNORECASE)
@@ -61,20 +61,18 @@ def read_texts(place: Path | str) -> list[dict[str, str]]:
     return _read(OwnText, place)
 
 
-def _read(kind: type[Item], place: Path | str) -> list[dict[str, Any]]:
-    def completed(row: dict[str, Any], _number: int, line: int) -> dict[str, Any]:
+def _read(kind: type[Any], place: Path | str) -> list[dict[str, Any]]:
+    def completed(row: dict[str, Any], line: int) -> dict[str, Any]:
         defaults = {"id": str(line), "category": "own"}
         return {name: value for name, value in defaults.items() if row.get(name, "") == ""}
 
-    rows = _rows(kind, place, completed, ("id", "category"))
-    found = [asdict(row) for row in collect(rows, place)]  # type: ignore[call-overload]
+    found = [asdict(row) for row in _rows(kind, place, completed, ("id", "category"))]
     return [{name: value for name, value in row.items() if value} for row in found]
 
 
-def _rows(kind: type[Item], place: Path | str, added: Added, made: Sequence[str]) -> Iterator[Item]:
-    """Yield the rows of a file, or of all JSON-lines and CSV files of a folder."""
-    for path in table_files(place) if Path(place).is_dir() else [Path(place)]:
-        yield from read_items(kind, path, iter_table, added, made)
+def _rows(kind: type[Item], place: Path | str, added: Added, without: Sequence[str]) -> list[Item]:
+    """Return the rows of a file, or of all JSON-lines and CSV files of a folder."""
+    return read_items(kind, *table_files(place), rows=iter_table, added=added, without=without)
 
 
 @dataclass(frozen=True)
@@ -100,10 +98,10 @@ def read_own_questions(folder: Path | str) -> list[OwnQuestion]:
     or in JSON its number from 0; ``id`` (else the line's number) and ``category`` (else ``own``).
     """
     made = ("id", "category", "options", "stereotype")
-    return collect(_rows(OwnQuestion, folder, _complete, made), folder)
+    return _rows(OwnQuestion, folder, _complete, made)
 
 
-def _complete(row: dict[str, Any], _number: int, line: int) -> dict[str, Any]:
+def _complete(row: dict[str, Any], line: int) -> dict[str, Any]:
     """Return what a row leaves out, its options as texts, and the ones that it names as numbers."""
     options = _options(row)
     return {

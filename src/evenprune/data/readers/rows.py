@@ -4,7 +4,7 @@ An item is a pydantic dataclass, whose fields say what a row must have. A broken
 raises UserError with file and line.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -16,7 +16,7 @@ from ...io.reading import iter_csv, iter_jsonl
 
 NAMED = 4  # files of a folder in a message
 Item = TypeVar("Item")
-Added = Callable[[dict[str, Any], int, int], dict[str, Any]]
+Added = Callable[[dict[str, Any], int], dict[str, Any]]
 Rows = Callable[[Path, Sequence[str]], Iterator[tuple[int, dict[str, Any]]]]
 
 
@@ -36,6 +36,7 @@ Text = Annotated[str, AfterValidator(_filled)]
 Identifier = Annotated[str, BeforeValidator(_identifier)]
 OneOfThree = Annotated[int, Field(strict=True, ge=0, le=2)]
 OneOfFour = Annotated[int, Field(strict=True, ge=0, le=3)]
+tab_rows = partial(iter_csv, delimiter="\t")
 FourTexts = tuple[Text, Text, Text, Text]
 
 
@@ -60,10 +61,10 @@ def find_file(folder: Path | str, name: str) -> Path:
 def data_files(folder: Path | str, suffixes: Sequence[str] = (".jsonl",)) -> list[Path]:
     """Return a folder's files with these endings, plain or gzipped, by name; UserError if none.
 
-    Where a file is given in place of a folder, it is that file.
+    What is no folder is that file.
     """
     folder = Path(folder)
-    if folder.is_file():
+    if not folder.is_dir():
         return [folder]
     found = {
         path.name.removesuffix(".gz"): path
@@ -84,83 +85,61 @@ def table_files(folder: Path | str) -> list[Path]:
     return data_files(folder, (".jsonl", ".csv", ".tsv"))
 
 
-def bad_row(path: Path | str, line: int, expected: str, got: Any) -> UserError:
-    """Return the error that names file and line, what was expected and what came."""
-    return UserError(
-        f"expected {expected} on line {line} of {path}, got {shown(got)}; mend or remove that row"
-    )
+def _fault(error: ValueError, row: Any) -> tuple[str, Any]:
+    """Return what was expected of a row, and what came."""
+    if not isinstance(error, ValidationError):
+        return str(error), row
+    first = error.errors()[0]
+    said = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    said = {"missing": "a value", "dataclass_type": "an object"}.get(first["type"], said)
+    where = ".".join(map(str, first["loc"]))
+    return f"{said[0].lower()}{said[1:]}{f' in field {where}' if where else ''}", first["input"]
+
+
+def _column(name: str, field: Any) -> str:
+    """Return the column that a field of an item is read from."""
+    return str(getattr(field.validation_alias, "path", [field.alias or name])[0])
 
 
 def read_items(
     kind: type[Item],
-    path: Path,
+    *paths: Path,
     rows: Rows = iter_jsonl,
     added: Added | None = None,
     without: Sequence[str] = (),
-) -> Iterator[Item]:
-    """Yield the rows of a file as items of a pydantic dataclass.
+    **fields: str,
+) -> list[Item]:
+    """Return the rows of files as items of a pydantic dataclass, each with an ``id`` of its own.
 
-    ``added`` makes further fields of a row, its number and its line (or raises ValueError with
-    what was expected); a file may be ``without`` columns for these.
+    Beside its own a row has ``fields``, in which ``{stem}`` is the file's name without endings and
+    ``{number}`` the row's in it. ``added`` makes further ones of a row and its line (or raises
+    ValueError with what was expected); a file may be ``without`` columns for these. Raises
+    UserError when there is no row, or an id comes twice.
     """
-    adapter, fields = TypeAdapter(kind), kind.__pydantic_fields__  # type: ignore[attr-defined]
-    needed = [one.alias or name for name, one in fields.items() if one.is_required()]
-    asked = [name for name in needed if name not in without]
-    for number, (line, row) in enumerate(rows(path, asked)):
-        try:
-            whole = {**row, **added(row, number, line)} if added else row
-            item = adapter.validate_python(whole)
-        except ValidationError as error:
-            first = error.errors()[0]
-            said = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-            said = {"missing": "a value", "dataclass_type": "an object"}.get(first["type"], said)
-            where = ".".join(map(str, first["loc"]))
-            what = f"{said[0].lower()}{said[1:]}{f' in field {where}' if where else ''}"
-            raise bad_row(path, line, what, first["input"]) from None
-        except ValueError as error:
-            raise bad_row(path, line, str(error), row) from None
-        yield item
-
-
-def fixed(**fields: str) -> Added:
-    """Return an ``added`` of ``read_items`` that gives every row these fields, filled in.
-
-    ``{number}`` in one is the row's.
-    """
-    return lambda _row, number, _line: {
-        name: value.replace("{number}", str(number)) for name, value in fields.items()
-    }
-
-
-def read_stems(kind: type[Item], folder: Path | str, **fields: str) -> list[Item]:
-    """Read the rows of all JSON-lines files of a folder.
-
-    Beside their own they have ``fields``, in which ``{stem}`` is the file's, ``{number}`` the row's
-    in it.
-    """
-    items: list[Item] = []
-    for path in data_files(folder):
+    adapter, known = TypeAdapter(kind), kind.__pydantic_fields__  # type: ignore[attr-defined]
+    needed = [_column(name, one) for name, one in known.items() if one.is_required()]
+    asked = [name for name in needed if name not in {*without, *fields}]
+    items: dict[str, Item] = {}
+    place = paths[0] if len(paths) == 1 else paths[0].parent
+    for path in paths:
         stem = path.name.split(".")[0]
-        told = {name: text.replace("{stem}", stem) for name, text in fields.items()}
-        items += read_items(kind, path, added=fixed(**told), without=tuple(fields))
-    return collect(items, folder)
-
-
-tab_rows = partial(iter_csv, delimiter="\t")
-
-
-def collect(items: Iterable[Item], path: Path | str) -> list[Item]:
-    """Return the items as a list; raise UserError when there is none or an id comes twice."""
-    found = list(items)
-    if not found:
-        raise UserError(f"expected at least one row in {path}, but it is empty; fetch it again")
-    seen: set[str] = set()
-    for item in found:
-        identifier = item.id  # type: ignore[attr-defined]
-        if identifier in seen:
-            raise UserError(
-                f"expected every row of {path} to have an id of its own, but {identifier!r} comes "
-                "twice; remove one of the rows"
-            )
-        seen.add(identifier)
-    return found
+        for number, (line, row) in enumerate(rows(path, asked)):
+            made = {name: form.format(stem=stem, number=number) for name, form in fields.items()}
+            try:
+                item: Any = adapter.validate_python(
+                    row | made | (added(row, line) if added else {})
+                )
+            except ValueError as error:
+                what, got = _fault(error, row)
+                raise UserError(
+                    f"expected {what} on line {line} of {path}, got {shown(got)}; mend or remove "
+                    "that row"
+                ) from None
+            if items.setdefault(item.id, item) is not item:
+                raise UserError(
+                    f"expected every row of {place} to have an id of its own, but {item.id!r} "
+                    "comes twice; remove one of the rows"
+                )
+    if not items:
+        raise UserError(f"expected at least one row in {place}, but it is empty; fetch it again")
+    return list(items.values())

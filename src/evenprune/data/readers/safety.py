@@ -7,7 +7,7 @@ from pydantic import Field, StrictBool
 from pydantic.dataclasses import dataclass
 
 from ...io.reading import iter_csv
-from .rows import Text, collect, find_file, read_items, read_stems
+from .rows import Text, data_files, find_file, read_items
 
 Category = Literal["standard", "contextual", "copyright"]
 
@@ -50,7 +50,7 @@ class Behaviour:
 
 def read_realtoxicityprompts(folder: Path | str) -> list[Prompt]:
     """Read RealToxicityPrompts from every JSON-lines file of the folder; category is its stem."""
-    return read_stems(Prompt, folder, id="{stem}-{number}", category="{stem}")
+    return read_items(Prompt, *data_files(folder), id="{stem}-{number}", category="{stem}")
 
 
 def read_harmbench(folder: Path | str) -> list[Behaviour]:
@@ -60,4 +60,4 @@ def read_harmbench(folder: Path | str) -> list[Behaviour]:
     a behaviour is the source's and is kept.
     """
     path = find_file(folder, "harmbench_behaviors_text_all.csv")
-    return collect(read_items(Behaviour, path, iter_csv), path)
+    return read_items(Behaviour, path, rows=iter_csv)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from .rows import Identifier, Text, collect, find_file, read_items
+from .rows import Identifier, Text, find_file, read_items
 
 LABELS = ("stereotype", "anti-stereotype", "unrelated")
 
@@ -24,7 +24,7 @@ class StereoSetItem:
     unrelated: Text
 
 
-def _by_label(row: dict[str, Any], _number: int, _line: int) -> dict[str, Any]:
+def _by_label(row: dict[str, Any], _line: int) -> dict[str, Any]:
     """Return the sentences of a row by their labels."""
     given: Any = row.get("sentences")
     parts = [part for part in given if isinstance(part, dict)] if isinstance(given, list) else []
@@ -37,4 +37,4 @@ def _by_label(row: dict[str, Any], _number: int, _line: int) -> dict[str, Any]:
 def read_stereoset(folder: Path | str) -> list[StereoSetItem]:
     """Read StereoSet's intrasentence development set (2,106 clusters)."""
     path = find_file(folder, "intrasentence.jsonl")
-    return collect(read_items(StereoSetItem, path, added=_by_label, without=LABELS), path)
+    return read_items(StereoSetItem, path, added=_by_label, without=LABELS)

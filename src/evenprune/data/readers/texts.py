@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from ...io.errors import UserError
 from ...io.reading import read_text
-from .rows import Identifier, Text, collect, data_files, find_file, read_items, read_stems
+from .rows import Identifier, Text, data_files, find_file, read_items
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,7 @@ def documents_file(folder: Path | str) -> Path:
 
 def read_tinystories(folder: Path | str) -> list[Story]:
     """Read documents, JSON lines with id and text; the stored ones are not uniform in order."""
-    path = documents_file(folder)
-    return collect(read_items(Story, path), path)
+    return read_items(Story, documents_file(folder))
 
 
 def read_wikitext(folder: Path | str) -> list[str]:
@@ -80,4 +79,4 @@ def read_ultrachat(folder: Path | str) -> list[Dialogue]:
 
     The id is file stem and row number, since the mirror's rows have none.
     """
-    return read_stems(Dialogue, folder, id="{stem}-{number}")
+    return read_items(Dialogue, *data_files(folder), id="{stem}-{number}")

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from .rows import Identifier, OneOfThree, Text, collect, find_file, read_items
+from .rows import Identifier, OneOfThree, Text, find_file, read_items
 
 
 @dataclass(frozen=True)
@@ -31,5 +31,4 @@ class UnqoverItem:
 
 def read_unqover(folder: Path | str, variant: str = "datas_rebuilt") -> list[UnqoverItem]:
     """Read UnQover as in CAL: ``datas_rebuilt`` (40,008) or ``sampled`` (the authors' 3,000)."""
-    path = find_file(folder, f"{variant}.jsonl")
-    return collect(read_items(UnqoverItem, path), path)
+    return read_items(UnqoverItem, find_file(folder, f"{variant}.jsonl"))
