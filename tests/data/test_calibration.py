@@ -346,13 +346,14 @@ def test_counterfactuals_are_drawn_by_id_from_the_same_bias_type():
         for k, name in enumerate(["one", "two", "three", "four", "five", "six"])
     ]  # fmt: skip
     targets = dict(zip("012345", ["one", "two", "three", "four", "five", "nowhere"], strict=True))
-    found = {pair["id"]: pair for pair in add_counterfactuals(pairs, targets, 2, seed=0)}
+    pairs = [{**pair, "target": targets[pair["id"]]} for pair in pairs]
+    found = {pair["id"]: pair for pair in add_counterfactuals(pairs, 2, seed=0)}
     assert found["5"]["counterfactuals"] == []  # its sentences do not name its group
     for number in "024":
         words = {one.split()[1] for both in found[number]["counterfactuals"] for one in both}
         assert len(words) == 2
         assert words <= {"one", "three", "five"} - {targets[number]}
-    again = {p["id"]: p for p in add_counterfactuals(pairs[::-1], targets, 2, seed=0)}
+    again = {p["id"]: p for p in add_counterfactuals(pairs[::-1], 2, seed=0)}
     assert again == found
     mixed = exchanged(list(found.values()), seed=0)
     for one in mixed:

@@ -6,14 +6,12 @@ sources). The same input gives the same bytes.
 """
 
 import argparse
-import itertools
 import random
 import sys
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from itertools import chain, product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ..config.calibration_keys import Calibration, Tokens
 from ..config.flags import add_flags, checked
@@ -34,7 +32,14 @@ from ..io.outputs import atomic_folder, check_folder
 from ..io.progress import track
 from ..models.loading import load_tokenizer
 from ..models.trust import add_trust_argument
-from .calibration import counted, pair_notes, tokenize_pairs, tokenize_texts, truncate_text
+from .calibration import (
+    TokenPair,
+    counted,
+    pair_notes,
+    tokenize_pairs,
+    tokenize_texts,
+    truncate_text,
+)
 from .counterfactuals import PARTNERS, add_counterfactuals, exchanged, shuffle_partners
 from .hub import split_ref
 from .hub_models import located
@@ -66,39 +71,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trust_argument(parser)
 
 
-def read_source_pairs(source: str, folder: Path, unrelated: bool = False) -> list[dict[str, str]]:
+def read_source_pairs(source: str, folder: Path, counterfactuals: int = 0) -> list[dict[str, str]]:
     """Return a data set's pairs with id, category, stereotype and anti_stereotype.
 
-    With ``unrelated`` those of StereoSet also have the sentence that makes no sense.
-    CrowS-Pairs are the original 1,508 (the paper's table counts 3,016 = 2 x 1,508 sentences);
-    their stereotype is sent_more, whatever stereo_antistereo says.
+    With ``counterfactuals`` also their group and the sentence that makes no sense; UserError for a
+    data set that does not name these. CrowS-Pairs are the original 1,508 (the paper's table counts
+    3,016 = 2 x 1,508 sentences); their stereotype is sent_more, whatever stereo_antistereo says.
     """
     if source == "stereoset":
-        names = (*PAIR, "unrelated") if unrelated else PAIR
+        names = (*PAIR, "unrelated", "target") if counterfactuals else PAIR
         return [{name: getattr(item, name) for name in names} for item in read_stereoset(folder)]
+    if counterfactuals:
+        raise UserError(
+            f"expected counterfactuals: 0 for pairs of {printable(source)}, got "
+            f"{counterfactuals}; only stereoset names the group that a pair is about; your "
+            "own pairs may bring the fields target and counterfactuals"
+        )
     if source == "crows_pairs":
         pairs = read_crows_pairs(folder, "anonymized")
         rows = [(pair.id, pair.category, pair.sent_more, pair.sent_less) for pair in pairs]
         return [dict(zip(PAIR, row, strict=True)) for row in rows]
     return read_pairs(folder)
-
-
-def with_counterfactuals(
-    pairs: list[dict[str, Any]], source: str, folder: Path, count: int, control: str, seed: int
-) -> list[dict[str, Any]]:
-    """Return a data set's pairs with counterfactuals, under a control those of another pair.
-
-    Raises UserError for a data set that does not name the pairs' groups.
-    """
-    if source != "stereoset":
-        raise UserError(
-            f"expected counterfactuals: 0 for pairs of {printable(source)}, got "
-            f"{count}; only stereoset names the group that a pair is about; your "
-            "own pairs may bring the fields target and counterfactuals"
-        )
-    targets = {item.id: item.target for item in read_stereoset(folder)}
-    found = add_counterfactuals(pairs, targets, count, seed)
-    return found if control == "none" else exchanged(found, seed)
 
 
 def select_categories(pairs: list[dict[str, str]], wanted: Sequence[str]) -> list[dict[str, str]]:
@@ -132,17 +125,27 @@ def _source_checksums(given: Path | str) -> dict[str, str]:
     return recorded_checksums(record) if record else source_checksums("data", Path(given))
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The pairs of one data set that are used (pairs.jsonl), and how many there are of what.
+class Chosen(NamedTuple):
+    """What alignment and control leave of one or more data sets.
 
-    ``numbers`` are the counts as the manifest has them, ``tokens`` that of both texts of all used
-    pairs.
+    ``pairs`` are those of the wanted categories, of which ``aligned`` fit the alignment, and
+    ``used`` those of them (pairs.jsonl) that the control leaves; ``kept`` are these as tokens.
     """
 
     pairs: list[dict[str, str]]
-    numbers: dict[str, Any]
-    tokens: int
+    aligned: int
+    used: list[dict[str, str]]
+    kept: list[TokenPair]
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the counts as the manifest has them."""
+        return {
+            "total": len(self.pairs),
+            "kept": len(self.used),
+            "dropped": len(self.pairs) - len(self.kept),
+            "without_partner": self.aligned - len(self.used),
+            "categories": counted(self.pairs, self.kept),
+        }
 
 
 def choose_pairs(
@@ -156,46 +159,29 @@ def choose_pairs(
     for note in pair_notes(pairs, tokenized, "alignment:"):
         print(printable(note), file=sys.stderr)
     kept_ids = {pair.id for pair in tokenized.pairs}
-    aligned = kept = [pair for pair in pairs if pair["id"] in kept_ids]
+    used = aligned = [pair for pair in pairs if pair["id"] in kept_ids]
     if control != "none":
         partner = PARTNERS[control]
-        lengths = [len(ids) for ids in tokenize_texts([p[partner] for p in kept], tokenizer)]
-        kept = [p for p in shuffle_partners(kept, lengths, seed, control) if p]
-        if not kept:
+        lengths = [len(ids) for ids in tokenize_texts([p[partner] for p in aligned], tokenizer)]
+        used = [p for p in shuffle_partners(aligned, lengths, seed, control) if p]
+        if not used:
             raise UserError(
                 f"expected at least two pairs with a sentence {partner} of equal token count for "
                 f"the control {control}, got none; use more pairs"
             )
-        tokenized = tokenize_pairs(kept, tokenizer, alignment, bos=bos)
-    numbers = {
-        "total": len(pairs),  # of the wanted categories
-        "kept": len(kept),
-        "dropped": len(pairs) - len(tokenized.pairs),
-        "without_partner": len(aligned) - len(kept),
-        "categories": counted(pairs, tokenized.pairs),
-    }
-    tokens = sum(len(pair.ids0) + len(pair.ids1) for pair in tokenized.pairs)
-    return Chosen(kept, numbers, tokens)
+        tokenized = tokenize_pairs(used, tokenizer, alignment, bos=bos)
+    return Chosen(pairs, len(aligned), used, tokenized.pairs)
 
 
 def together(parts: Mapping[str, Chosen]) -> Chosen:
-    """Return the pairs of several data sets as one, ids with the data set's name before them."""
-    if len(parts) == 1:
-        return next(iter(parts.values()))
-    categories: dict[str, Counter[str]] = defaultdict(Counter)
-    counts: Counter[str] = Counter()
-    pairs: list[dict[str, str]] = []
-    for source, part in parts.items():
-        pairs += [{**pair, "id": f"{source}:{pair['id']}"} for pair in part.pairs]
-        counts.update({k: value for k, value in part.numbers.items() if k != "categories"})
-        for name, count in part.numbers["categories"].items():
-            categories[name].update(count)
-    numbers = {
-        **counts,
-        "categories": {name: dict(count) for name, count in sorted(categories.items())},
-        "sources": {name: part.numbers for name, part in parts.items()},
-    }
-    return Chosen(pairs, numbers, sum(part.tokens for part in parts.values()))
+    """Return several data sets as one, ids of what is used with the data set's name before them."""
+    used = [
+        {**pair, "id": f"{source}:{pair['id']}"}
+        for source, part in parts.items()
+        for pair in part.used
+    ]
+    pairs, aligned, _, kept = zip(*parts.values())
+    return Chosen([*chain(*pairs)], sum(aligned), used, [*chain(*kept)])
 
 
 def choose_texts_of(
@@ -262,17 +248,21 @@ def build_calibration(
     tokenizer = load_tokenizer(places[model])
     parts = {}
     for source, given in asked.items():
-        read = read_source_pairs(source, places[given], entry.counterfactuals > 0)
+        read = read_source_pairs(source, places[given], entry.counterfactuals)
         pairs = select_categories(read, entry.categories)
-        for pair, side in itertools.product(pairs, (*PAIR[2:], "unrelated")):
+        for pair, side in product(pairs, (*PAIR[2:], "unrelated")):
             if side in pair and entry.pair_tokens is not None:
                 how = (entry.pair_tokens, "--pair-tokens", bos)
                 pair[side] = truncate_text(pair[side], tokenizer, *how)
         if entry.counterfactuals:
-            told = (entry.counterfactuals, control, seed)
-            pairs = with_counterfactuals(pairs, source, places[given], *told)
+            pairs = add_counterfactuals(pairs, entry.counterfactuals, seed)
+            pairs = pairs if control == "none" else exchanged(pairs, seed)
         parts[source] = choose_pairs(pairs, tokenizer, alignment, control, seed, bos)
-    chosen = together(parts)
+    chosen = together(parts) if len(parts) > 1 else parts[entry.pairs[0]]
+    numbers = chosen.numbers()
+    if len(parts) > 1:
+        numbers["sources"] = {source: part.numbers() for source, part in parts.items()}
+    pair_tokens = sum(len(pair.ids0) + len(pair.ids1) for pair in chosen.kept)
     texts: list[dict[str, str]] = []
     if entry.texts and texts_data:
         texts = choose_texts_of(entry, places[texts_data], tokenizer, seed, bos)
@@ -284,7 +274,7 @@ def build_calibration(
         **entry.model_dump(include={"pair_tokens", "counterfactuals"}),
         "bos": "" if bos == "auto" else bos,
     }
-    hub = sorted({split_ref(one)[0] for one in itertools.chain(*revisions)})
+    hub = sorted({split_ref(one)[0] for one in chain(*revisions)})
     manifest: dict[str, Any] = {
         "calibration": name or out.parent.name,
         "seed": seed,
@@ -292,9 +282,9 @@ def build_calibration(
         "tokenizer_sha256": tokenizer_digest(places[model]),
         "sources": {source: _source_checksums(given) for source, given in asked.items()},
         **({"hub": hub} if hub else {}),
-        "pairs": chosen.numbers,
+        "pairs": numbers,
         "texts": {"asked": entry.n_texts, "kept": len(texts), "tokens": text_tokens},
-        "tokens": {"pairs": chosen.tokens, "texts": text_tokens},
+        "tokens": {"pairs": pair_tokens, "texts": text_tokens},
         "spec": {
             **entry.model_dump(include={"categories", "texts", "n_texts", "control"}),
             "pairs": entry.pairs if len(parts) > 1 else entry.pairs[0],
@@ -303,7 +293,7 @@ def build_calibration(
         },
     }
     with atomic_folder(out, CALIBRATION, inputs) as folder:
-        written = {"pairs.jsonl": chosen.pairs, "texts.jsonl": texts}
+        written = {"pairs.jsonl": chosen.used, "texts.jsonl": texts}
         for file, rows in written.items():
             write_jsonl(folder / file, rows)
         manifest["files"] = {file: sha256_file(folder / file) for file in written}
@@ -311,11 +301,11 @@ def build_calibration(
     shares = ", ".join(
         f"{f'{source} ' if len(parts) > 1 else ''}{category} {count['kept']}/{count['total']}"
         for source, part in parts.items()
-        for category, count in part.numbers["categories"].items()
+        for category, count in part.numbers()["categories"].items()
     )
     print(
-        f"{chosen.numbers['kept']} of {chosen.numbers['total']} pairs kept ({alignment}), "
-        f"{chosen.numbers['dropped']} dropped: {printable(shares)}; {len(texts)} texts; "
-        f"{chosen.tokens + text_tokens} tokens",
+        f"{numbers['kept']} of {numbers['total']} pairs kept ({alignment}), "
+        f"{numbers['dropped']} dropped: {printable(shares)}; {len(texts)} texts; "
+        f"{pair_tokens + text_tokens} tokens",
         file=sys.stderr,
     )

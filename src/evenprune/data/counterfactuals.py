@@ -25,21 +25,19 @@ def about(sentence: str, target: str, other: str) -> str | None:
 
 
 def about_others(
-    pairs: Sequence[Mapping[str, Any]], targets: Mapping[str, str], count: int, seed: int
+    pairs: Sequence[Mapping[str, Any]], count: int, seed: int
 ) -> list[dict[str, tuple[str, str]]]:
     """Return both sentences of each pair about up to ``count`` other groups, by the group's word.
 
-    targets: the word for the group of each pair, by id. The other groups are a sample of those that
-    pairs of the same bias type are about, drawn by seed and id. A pair with a sentence that does
-    not name its group has none.
+    The other groups are a sample of those that pairs of the same bias type are about, their
+    ``target``, drawn by seed and id. A pair with a sentence that does not name its group has none.
     """
     groups: dict[str, dict[str, str]] = defaultdict(dict)
     for pair in pairs:
-        target = targets[pair["id"]]
-        groups[pair["category"]].setdefault(target.casefold(), target)
+        groups[pair["category"]].setdefault(pair["target"].casefold(), pair["target"])
     found = []
     for pair in pairs:
-        target, known = targets[pair["id"]], groups[pair["category"]]
+        target, known = pair["target"], groups[pair["category"]]
         others = [known[name] for name in sorted(known) if name != target.casefold()]
         generator = random.Random(f"counterfactuals {seed} {pair['id']}")
         drawn = generator.sample(others, min(count, len(others)))
@@ -52,12 +50,12 @@ def about_others(
 
 
 def add_counterfactuals(
-    pairs: Sequence[Mapping[str, Any]], targets: Mapping[str, str], count: int, seed: int
+    pairs: Sequence[Mapping[str, Any]], count: int, seed: int
 ) -> list[dict[str, Any]]:
-    """Return the pairs with ``target`` and ``counterfactuals``, those of ``about_others``."""
-    others = about_others(pairs, targets, count, seed)
+    """Return the pairs with ``counterfactuals``, those of ``about_others``."""
+    others = about_others(pairs, count, seed)
     return [
-        {**pair, "target": targets[pair["id"]], "counterfactuals": list(map(list, found.values()))}
+        {**pair, "counterfactuals": list(map(list, found.values()))}
         for pair, found in zip(pairs, others, strict=True)
     ]
 

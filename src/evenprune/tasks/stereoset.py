@@ -161,10 +161,7 @@ class StereoSet(ItemTask):
     def read(self, data: Path, spec: Protocol) -> list[Cluster]:
         """Return all clusters, whose groups are the other ones of a sample too."""
         items = read_stereoset(data)
-        targets = {item.id: item.target for item in items}
-        others = about_others(
-            [asdict(item) for item in items], targets, spec.counterfactuals, spec.seed
-        )
+        others = about_others([asdict(item) for item in items], spec.counterfactuals, spec.seed)
         return [Cluster(item, item.category, found) for item, found in zip(items, others)]
 
     def records(self, lm: LanguageModel, items: Any, spec: Protocol) -> Records:
