@@ -28,7 +28,7 @@ from transformers.pytorch_utils import Conv1D
 from ..io.errors import UserError
 from .weights import Entry
 
-UPS = ("gate_up_proj", "up_proj")  # with and without a gate
+UPS = ("up_proj", "gate_up_proj")  # without and with a gate
 DOWN = "down_proj"
 HALVES = ("gate_proj", "up_proj")  # of gate_up_proj, where a checkpoint has them apart
 
@@ -162,7 +162,7 @@ def is_packed(module: nn.Module) -> bool:
     interface = ("has_gate", "has_bias", "is_transposed", "_apply_gate")
     if not all(hasattr(module, name) for name in interface):
         return False
-    weights = [UPS[0] if module.has_gate else UPS[1], DOWN]
+    weights = [UPS[module.has_gate], DOWN]
     wanted = {*weights, *(f"{name}_bias" for name in weights if module.has_bias)}
     return wanted == {name for name, _ in module.named_parameters()} and all(
         getattr(module, name).ndim == 3 for name in weights
@@ -181,45 +181,27 @@ def unpack_experts(model: PreTrainedModel, stored: Mapping[str, Entry]) -> dict[
         return {}
     slots, merged = _stored_forms(model, stored)
     for name, library in packed.items():
-        forms = _forms(name, library, slots, merged, stored)
+        biases = {one: slots.get(f"{name}.{one}_bias") for one in (UPS[library.has_gate], DOWN)}
+        matrices = _matrices(name, library, slots, merged, stored)
         experts = []
         for number in range(len(getattr(library, DOWN))):
-            linears = {}
-            for one, form in forms.items():
-                linears[one], found = form.linear(library, number)
-                slots |= {f"{name}.{number}.{one}.{leaf}": slot for leaf, slot in found.items()}
+            linears: dict[str, nn.Module] = {}
+            for one, places in matrices.items():
+                first, second = places[number].of(stored).shape
+                whole = f"{name}.{number}.{one}"
+                slots[f"{whole}.weight"] = places[number]
+                if bias := biases.get(one):
+                    slots[f"{whole}.bias"] = Slot(bias.stored, number)
+                if library.is_transposed:
+                    linears[one] = Transposed(first, second, library.has_bias)
+                else:
+                    linears[one] = nn.Linear(second, first, library.has_bias, device="meta")
             activate = library._apply_gate if library.has_gate else library.act_fn
-            experts.append(Expert(linears, [one for one in forms if one != DOWN], activate))
+            experts.append(Expert(linears, [one for one in matrices if one != DOWN], activate))
         owner, _, leaf = name.rpartition(".")
         module = Experts(library, experts).eval().requires_grad_(False)
         setattr(model.get_submodule(owner), leaf, module)
     return slots
-
-
-@dataclass(frozen=True)
-class _Form:
-    """How one linear of all experts is stored: its matrices, a tensor each or one for all.
-
-    shape: of the matrix of one expert as it is stored. bias: the stored tensor of all biases.
-    """
-
-    matrices: list[Slot]
-    shape: tuple[int, ...]
-    bias: str | None = None
-
-    def linear(self, library: Any, number: int) -> tuple[nn.Module, dict[str, Slot]]:
-        """Return an expert's linear on the meta device, and where its parameters are stored."""
-        first, second = self.shape
-        biased = self.bias is not None
-        module: nn.Module
-        if library.is_transposed:
-            module = Transposed(first, second, biased)
-        else:
-            module = nn.Linear(second, first, bias=biased, device="meta")
-        slots = {"weight": self.matrices[number]}
-        if self.bias is not None:
-            slots["bias"] = Slot(self.bias, number)
-        return module, slots
 
 
 Merged = dict[str, tuple[WeightConverter, dict[str, list[str]]]]
@@ -254,44 +236,38 @@ def _stored_forms(
     return slots, merged
 
 
-def _forms(
-    name: str,
-    library: Any,
-    slots: Mapping[str, Slot],
-    merged: Merged,
-    stored: Mapping[str, Entry],
-) -> dict[str, _Form]:
-    """Return how the matrices of one layer's experts are stored, by name, the last one last."""
-    found: dict[str, _Form] = {}
-    for one in (UPS[0] if library.has_gate else UPS[1], DOWN):
-        shape = tuple(getattr(library, one).shape)
-        biases = slots.get(f"{name}.{one}_bias")
-        bias = biases.stored if biases else None
-        forms: list[_Form] = []
-        if whole := slots.get(f"{name}.{one}"):
-            if stored[whole.stored].shape == shape:
-                rows = [Slot(whole.stored, number) for number in range(shape[0])]
-                forms = [_Form(rows, shape[1:], bias)]
-        elif f"{name}.{one}" in merged and not bias:
-            forms = _separate(library, shape, *merged[f"{name}.{one}"], stored)
-        if not forms or library.has_bias != (bias is not None):
+def _matrices(
+    name: str, library: Any, slots: Mapping[str, Slot], merged: Merged, stored: Mapping[str, Entry]
+) -> dict[str, list[Slot]]:
+    """Return where one layer's experts have each of their matrices, by name, the last one last."""
+    found: dict[str, list[Slot]] = {}
+    for one in (UPS[library.has_gate], DOWN):
+        target, shape = f"{name}.{one}", tuple(getattr(library, one).shape)
+        parts: list[list[Slot]] = []
+        if whole := slots.get(target):
+            parts = [[Slot(whole.stored, k) for k in range(stored[whole.stored].shape[0])]]
+        elif target in merged and not library.has_bias:
+            parts = _separate(library, *merged[target])
+        each = [[slot.of(stored).shape for slot in expert] for expert in zip(*parts)]
+        fits = {len(part) for part in parts} == {shape[0]} and all(
+            sum(size[0] for size in sizes) == shape[1]
+            and {size[1:] for size in sizes} == {shape[2:]}
+            for sizes in each
+        )
+        if not fits or library.has_bias != (f"{target}_bias" in slots):
             raise UserError(
-                f"expected the matrices of {name}.{one} {shape} in the checkpoint in one tensor, "
-                "or one for each expert, found another form; convert quantised weights to "
-                "bfloat16, otherwise this architecture is not supported"
+                f"expected the matrices of {target} {shape} in the checkpoint in one tensor, or "
+                "one for each expert, found another form; convert quantised weights to bfloat16, "
+                "otherwise this architecture is not supported"
             )
-        found |= dict(zip(HALVES, forms)) if len(forms) == 2 else {one: forms[0]}
+        found |= dict(zip(HALVES if len(parts) == 2 else [one], parts))
     return found
 
 
 def _separate(
-    library: Any,
-    shape: tuple[int, ...],
-    converter: WeightConverter,
-    parts: Mapping[str, list[str]],
-    stored: Mapping[str, Entry],
-) -> list[_Form]:
-    """Return the forms of matrices that are stored for each expert; [] for another form."""
+    library: Any, converter: WeightConverter, parts: Mapping[str, list[str]]
+) -> list[list[Slot]]:
+    """Return the places of matrices that are stored for each expert; [] for another form."""
     stacked, *joined = converter.operations
     plain = isinstance(stacked, MergeModulelist) and stacked.dim == 0
     if joined:  # two matrices of an expert, one on top of the other
@@ -299,15 +275,9 @@ def _separate(
         plain = plain and isinstance(joined[0], Concatenate) and joined[0].dim == 1
     if not plain or len(parts) != 1 + len(joined):
         return []
-    forms = []
-    for pattern in converter.source_patterns:
-        names = parts.get(pattern, [])
-        shapes = {stored[one].shape for one in names}
-        if len(names) == shape[0] and len(shapes) == 1:
-            forms.append(_Form([*map(Slot, names)], shapes.pop()))
-    whole = (sum(form.shape[0] for form in forms), *shape[2:])
-    fits = len(forms) == len(parts) and all(form.shape[1:] == shape[2:] for form in forms)
-    return forms if fits and whole == shape[1:] else []
+    return [
+        [*map(Slot, parts[pattern])] for pattern in converter.source_patterns if pattern in parts
+    ]
 
 
 def experts_of(block: nn.Module) -> dict[str, Experts]:
