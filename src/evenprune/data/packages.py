@@ -30,7 +30,6 @@ from ..io.files import (
 )
 from ..io.marks import DATA_SET, FETCHED, objection
 from ..io.outputs import atomic_folder
-from ..models.gguf import convert_gguf
 from .hub import dataset_parts, select
 
 SOURCE = "source.json"  # in a converted folder: where it comes from
@@ -156,6 +155,7 @@ def _state(folder: Path, module: str) -> str:
 
 def package_source(kind: Kind, name: str, entry: Mapping[str, Any]) -> Path:
     """Return the folder of a source that a package holds: canonical files, or a model's folder."""
+    from ..models.gguf import convert_gguf
     from .converters import convert
 
     package = entry["package"]
@@ -190,6 +190,8 @@ def package_source(kind: Kind, name: str, entry: Mapping[str, Any]) -> Path:
 
 def gguf_folder(path: Path) -> Path:
     """Return the Hugging Face folder of the user's own GGUF file, converted into the cache."""
+    from ..models.gguf import convert_gguf
+
     folder = cache_path("sources", "models", f"gguf-{sha256_cached(path)[:16]}")
     return _made(folder, FETCHED, GGUF_CODE, lambda new: convert_gguf(path, new))
 

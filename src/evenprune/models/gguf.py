@@ -11,12 +11,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import torch
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
 from ..io.errors import UserError, printable
 from ..io.files import sha256_file
 from .gguf_header import Header, check_keys, check_tokens, read_header, read_once
 from .gguf_tokenizer import FOLDER, asked_of, carried, check_carried, ends
 from .loading import check_depth, check_finite_weights, library_errors, quiet
 from .stored import Stored
+from .tensors import write_tensors
 
 ALONE, NAMED = 0.99, 5  # share of a form that is named alone, % of one that is named at all
 
@@ -27,8 +32,6 @@ def stored_as(path: Path, header: Header) -> tuple[str, Stored]:
     Of a file without blocks all matrices count. Of several forms the words name the shares of the
     values, and the most frequent one's bits. Raises UserError for a file that holds no matrix.
     """
-    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
-
     matrices = {name: one for name, one in header.tensors.items() if len(one.shape) > 1}
     inside = [one for name, one in matrices.items() if name.startswith("blk.")]
     counts: Counter[GGMLQuantizationType] = Counter()
@@ -61,11 +64,6 @@ def convert_gguf(path: Path, new: Path, dtype: str = "bfloat16") -> dict[str, An
     Raises UserError for a file that is damaged, no
     GGUF, or of another model than transformers can read completely.
     """
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
-
-    from .tensors import write_tensors
-
     header = read_header(path)
     weights, stored = stored_as(path, header)
     check_tokens(path, header)
@@ -126,9 +124,6 @@ def _state(model: Any) -> dict[str, Any]:
 
 def _check_size(path: Path, header: Header, config: Any) -> None:
     """Raise UserError unless the model of ``config`` has as many values as the file holds."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
     check_depth(config, f"the header of {path}")
     with quiet(), library_errors(path, "model"), torch.device("meta"):
         asked = sum(map(torch.numel, _state(AutoModelForCausalLM.from_config(config)).values()))

@@ -11,14 +11,16 @@ import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import gguf
+import numpy as np
+from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
+from transformers.integrations.gguf.reader import read_gguf_metadata
 
 from ..io.errors import UserError, shown
 from ..io.reading import reading
 from .gguf_tokenizer import BYTES, FOLDER, GGML
-
-if TYPE_CHECKING:
-    from gguf import GGUFReader, ReaderTensor
 
 # Of the file, the text, and what the shapes of its tensors say again.
 HARMLESS = (
@@ -45,27 +47,20 @@ class Header(NamedTuple):
     """``keys`` have the length of a list of texts in its place."""
 
     keys: dict[str, Any]
-    tensors: "dict[str, ReaderTensor]"
-    reader: "GGUFReader"
+    tensors: dict[str, gguf.ReaderTensor]
+    reader: gguf.GGUFReader
 
 
-def _reader(path: Path) -> "GGUFReader":
-    """Return gguf's reader on a plain array: it takes a slice a word, of a memory map slowly."""
-    import gguf
-    import numpy as np
+class PlainReader(gguf.GGUFReader):
+    """gguf's reader on a plain array: it takes a slice a word, of a memory map slowly."""
 
-    class Plain(gguf.GGUFReader):
-        def __setattr__(self, name: str, value: Any) -> None:
-            super().__setattr__(name, value.view(np.ndarray) if name == "data" else value)
-
-    return Plain(path)
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value.view(np.ndarray) if name == "data" else value)
 
 
 @contextlib.contextmanager
 def read_once(header: Header) -> Iterator[None]:
     """Let transformers take what was read, which it would read again for each of three parts."""
-    import gguf
-
     before = gguf.GGUFReader
     gguf.GGUFReader = lambda *_args, **_kwargs: header.reader  # type: ignore[misc, assignment]
     try:
@@ -76,8 +71,6 @@ def read_once(header: Header) -> Iterator[None]:
 
 def read_header(path: Path) -> Header:
     """Return the header of a GGUF file; UserError for anything else."""
-    from transformers.integrations.gguf.reader import read_gguf_metadata
-
     damaged = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError, struct.error)
     with reading(path, "a GGUF file"), open(path, "rb"):
         try:
@@ -85,7 +78,7 @@ def read_header(path: Path) -> Header:
             keys, _ = read_gguf_metadata(str(path))
             if not isinstance(keys["general.architecture"], str):
                 raise TypeError("its general.architecture is no text")
-            reader = _reader(path)
+            reader = PlainReader(path)
             end = 0
             for one in sorted(reader.tensors, key=lambda one: one.data_offset):
                 if one.data_offset < end:  # a small file could ask for any amount of memory
@@ -196,8 +189,6 @@ def _same(key: str, value: Any, used: Any, context: Any) -> bool:
 
 def check_tokens(path: Path, header: Header) -> None:
     """Raise UserError for a part of a model, and for tokens that are none or not known as such."""
-    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
-
     keys, count = header.keys, header.keys.get(f"{GGML}tokens")
     if (parts := keys.get("split.count", 1)) != 1:
         raise UserError(

@@ -7,13 +7,13 @@ whether a blank does, and what the file does not say: there llama.cpp's rules co
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
+
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ..io.errors import UserError, shown
 from .loading import load_tokenizer
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 GGML = "tokenizer.ggml."
 FOLDER = "take the Hugging Face folder of this model"
@@ -82,12 +82,9 @@ def _is_token(number: Any, count: int) -> TypeGuard[int]:
 
 
 def carried(
-    tokenizer: "PreTrainedTokenizerBase", path: Path, keys: Mapping[str, Any], asked: Asked
-) -> "PreTrainedTokenizerBase":
+    tokenizer: PreTrainedTokenizerBase, path: Path, keys: Mapping[str, Any], asked: Asked
+) -> PreTrainedTokenizerBase:
     """Return transformers' ``tokenizer`` of a file with what it leaves out."""
-    from tokenizers import Tokenizer
-    from transformers import PreTrainedTokenizerFast
-
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     # Tokens of a class of transformers' own that the file has not lie behind the embeddings.
     count = keys[f"{GGML}tokens"]
@@ -129,7 +126,7 @@ def _sentencepiece(state: dict[str, Any], asked: Asked) -> None:
 
 
 def check_carried(
-    tokenizer: "PreTrainedTokenizerBase", folder: Path, path: Path, asked: Asked
+    tokenizer: PreTrainedTokenizerBase, folder: Path, path: Path, asked: Asked
 ) -> None:
     """Raise UserError unless the tokenizer of ``folder`` gives what the file's metadata asks for.
 
