@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 from read_set import read
 
 from evenprune.data import converters
-from evenprune.data.converters import CONVERTERS, clean_hellaswag, texts_of
+from evenprune.data.converters import (
+    CONVERTERS,
+    SplitTable,
+    clean_hellaswag,
+    read_table,
+    texts_of,
+)
 from evenprune.data.hub import dataset_parts
 from evenprune.data.readers.bbq import bbq_files
 from evenprune.data.readers.choice import ChoiceItem
 from evenprune.data.readers.crows_pairs import CrowsPair
 from evenprune.data.readers.stereoset import StereoSetItem
-from evenprune.data.split_tables import SplitTable, read_table
 from evenprune.io.errors import UserError
 from evenprune.io.yamlfile import read_yaml
 
