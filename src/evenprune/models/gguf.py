@@ -17,8 +17,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufCo
 
 from ..io.errors import UserError, printable
 from ..io.files import sha256_file
-from .gguf_header import Header, check_keys, check_tokens, read_header, read_once
-from .gguf_tokenizer import FOLDER, asked_of, carried, check_carried, ends
+from .gguf_header import Header, key_faults, read_header, read_once, token_faults
+from .gguf_tokenizer import FOLDER, asked_faults, asked_of, carried, carried_faults, ends, refuse
 from .loading import check_depth, check_finite_weights, library_errors, quiet
 from .stored import Stored
 from .tensors import write_tensors
@@ -66,8 +66,9 @@ def convert_gguf(path: Path, new: Path, dtype: str = "bfloat16") -> dict[str, An
     """
     header = read_header(path)
     weights, stored = stored_as(path, header)
-    check_tokens(path, header)
-    asked = asked_of(path, header.keys)
+    refuse(token_faults(path, header))
+    asked = asked_of(header.keys)
+    refuse(asked_faults(path, header.keys, asked))
     source: dict[str, Any] = {"weights": weights, "file": path.name, "sha256": sha256_file(path)}
     source["stored"] = stored.as_dict()
     print(
@@ -82,7 +83,7 @@ def convert_gguf(path: Path, new: Path, dtype: str = "bfloat16") -> dict[str, An
     with read_once(header), quiet(), library_errors(path, "configuration"):
         config: Any = AutoConfig.from_pretrained(new, **place)
     _check_size(path, header, config)
-    check_keys(path, header, config)
+    refuse(key_faults(path, header, config))
     with read_once(header), quiet(), library_errors(path, "tokenizer"):
         read = AutoTokenizer.from_pretrained(new, **place)
         tokenizer = carried(read, path, header.keys, asked)
@@ -110,7 +111,7 @@ def convert_gguf(path: Path, new: Path, dtype: str = "bfloat16") -> dict[str, An
         model.generation_config.eos_token_id = sorted({*eos, *further})
     model.generation_config.save_pretrained(new)
     tokenizer.save_pretrained(new)
-    check_carried(tokenizer, new, path, asked)
+    refuse(carried_faults(tokenizer, new, path, asked))
     write_tensors(new / "model.safetensors", _state(model))
     return source
 

@@ -70,7 +70,7 @@ def read_once(header: Header) -> Iterator[None]:
 
 
 def read_header(path: Path) -> Header:
-    """Return the header of a GGUF file; UserError for anything else."""
+    """Return the header of a GGUF file; UserError for anything else, and for a part of a model."""
     damaged = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError, struct.error)
     with reading(path, "a GGUF file"), open(path, "rb"):
         try:
@@ -89,6 +89,11 @@ def read_header(path: Path) -> Header:
             raise UserError(
                 f"expected a whole GGUF file at {path}, but {said}; fetch it again, or {FOLDER}"
             ) from None
+    if (parts := keys.get("split.count", 1)) != 1:
+        raise UserError(
+            f"{path} is one of {parts} parts of a model, expected a whole one; join them with "
+            "llama.cpp (llama-gguf-split --merge) and give the file that it makes"
+        )
     return Header(keys, {one.name: one for one in reader.tensors}, reader)
 
 
@@ -151,8 +156,8 @@ def _used(config: Any, context: Any) -> dict[str, Any]:
     }
 
 
-def check_keys(path: Path, header: Header, config: Any) -> None:
-    """Raise UserError for an unknown key, and one that the model of ``config`` does not follow."""
+def key_faults(path: Path, header: Header, config: Any) -> Iterator[str]:
+    """Yield each key that is unknown, or that the model of ``config`` does not follow."""
     keys, name = header.keys, header.keys["general.architecture"]
     context = keys.get(f"{name}.context_length", 0)
     used = {f"{name}.{end}": has for end, has in _used(config.get_text_config(), context).items()}
@@ -162,15 +167,15 @@ def check_keys(path: Path, header: Header, config: Any) -> None:
         if harmless.fullmatch(key):
             continue
         if key not in used:
-            raise UserError(
+            yield (
                 f"{path} has the key {shown(key)}, which is not known here, so that the model "
-                f"would perhaps be another one; {FOLDER}"
+                "would perhaps be another one"
             )
-        if not _same(key, value, used[key], context):
+        elif not _same(key, value, used[key], context):
             has = "nothing" if used[key] is MISSING else shown(used[key])
-            raise UserError(
+            yield (
                 f"{path} has {shown(value)} for {key}, but the model that transformers makes of "
-                f"it has {has}; {FOLDER}"
+                f"it has {has}"
             )
 
 
@@ -187,27 +192,18 @@ def _same(key: str, value: Any, used: Any, context: Any) -> bool:
     return value == used or (value == 0 and used is MISSING)
 
 
-def check_tokens(path: Path, header: Header) -> None:
-    """Raise UserError for a part of a model, and for tokens that are none or not known as such."""
+def token_faults(path: Path, header: Header) -> Iterator[str]:
+    """Yield what is wrong with the tokens: none, or not known as such."""
     keys, count = header.keys, header.keys.get(f"{GGML}tokens")
-    if (parts := keys.get("split.count", 1)) != 1:
-        raise UserError(
-            f"{path} is one of {parts} parts of a model, expected a whole one; join them with "
-            "llama.cpp (llama-gguf-split --merge) and give the file that it makes"
-        )
     if not count:
-        raise UserError(f"expected a tokenizer in {path}, found no tokens; {FOLDER}")
+        yield f"expected a tokenizer in {path}, found no tokens"
     for name in ("scores", "token_type"):
         given = keys.get(f"{GGML}{name}")
         if given is not None and len(given) != count:
-            raise UserError(f"{path} has {len(given)} {GGML}{name} for {count} tokens; {FOLDER}")
+            yield f"{path} has {len(given)} {GGML}{name} for {count} tokens"
     table = header.tensors.get("token_embd.weight")
     if table and count > table.shape[-1]:
-        raise UserError(
-            f"{path} has {count} tokens, but only {table.shape[-1]} embeddings; {FOLDER}"
-        )
+        yield f"{path} has {count} tokens, but only {table.shape[-1]} embeddings"
     split = keys.get(f"{GGML}pre", "default")
     if keys.get(f"{GGML}model") == BYTES and split not in {*GGUF_PRE_TOKENIZER_SPLITS, *LIKE_GPT2}:
-        raise UserError(
-            f"{path} splits its words as {shown(split)} ({GGML}pre), not known here; {FOLDER}"
-        )
+        yield f"{path} splits its words as {shown(split)} ({GGML}pre), not known here"

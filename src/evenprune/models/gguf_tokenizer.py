@@ -5,7 +5,7 @@ whether a blank does, and what the file does not say: there llama.cpp's rules co
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
@@ -37,6 +37,12 @@ ENDS = ("eot_token_id", "eom_token_id")
 TEXTS = ("The quick brown fox.", "in 2024, too\n")
 
 
+def refuse(faults: Iterable[str]) -> None:
+    """Raise UserError for the first of these faults of a GGUF file."""
+    for fault in faults:
+        raise UserError(f"{fault}; {FOLDER}")
+
+
 class Asked(NamedTuple):
     """What the metadata of a file asks for; ``special`` are the numbers of tokens by name."""
 
@@ -46,35 +52,31 @@ class Asked(NamedTuple):
     special: dict[str, int]
 
 
-def asked_of(path: Path, keys: Mapping[str, Any]) -> Asked:
-    """Return what a file's metadata asks of its tokenizer; UserError where that makes no sense."""
+def asked_of(keys: Mapping[str, Any]) -> Asked:
+    """Return what a file's metadata asks of its tokenizer."""
     kind, count = str(keys.get(f"{GGML}model")), keys[f"{GGML}tokens"]
-    special: dict[str, int] = {}
-    for name, key, usual in SPECIAL:
-        number = keys.get(f"{GGML}{key}", usual if kind == SENTENCEPIECE else None)
-        if _is_token(number, count):
-            special[name] = number
-        elif f"{GGML}{key}" in keys:
-            raise UserError(
-                f"{path} has {shown(number)} for {GGML}{key}, but {count} tokens; {FOLDER}"
-            )
+    usual = {key: number if kind == SENTENCEPIECE else None for _, key, number in SPECIAL}
+    special = {name: keys.get(f"{GGML}{key}", usual[key]) for name, key, _ in SPECIAL}
     first = keys.get(f"{GGML}pre") in {*LLAMA3, "chameleon"} if kind == BYTES else BOS.get(kind)
-    asked = Asked(
+    return Asked(
         bool(keys.get(f"{GGML}add_bos_token", first)),
         bool(keys.get(f"{GGML}add_eos_token", kind == "t5")),
         bool(keys.get(f"{GGML}add_space_prefix", kind == SENTENCEPIECE)),
-        special,
+        {name: number for name, number in special.items() if _is_token(number, count)},
     )
+
+
+def asked_faults(path: Path, keys: Mapping[str, Any], asked: Asked) -> Iterator[str]:
+    """Yield what makes no sense of what a file's metadata asks of its tokenizer."""
+    for name, key, _ in SPECIAL:
+        if name not in asked.special and f"{GGML}{key}" in keys:
+            number, count = shown(keys[f"{GGML}{key}"]), keys[f"{GGML}tokens"]
+            yield f"{path} has {number} for {GGML}{key}, but {count} tokens"
     for wanted, name in ((asked.bos, "bos"), (asked.eos, "eos")):
-        if wanted and f"{name}_token" not in special:
-            raise UserError(
-                f"{path} asks for {name.upper()}, but has no {GGML}{name}_token_id; {FOLDER}"
-            )
+        if wanted and f"{name}_token" not in asked.special:
+            yield f"{path} asks for {name.upper()}, but has no {GGML}{name}_token_id"
     if keys.get(f"{GGML}add_sep_token"):
-        raise UserError(
-            f"{path} asks for separators ({GGML}add_sep_token), which no causal model has; {FOLDER}"
-        )
-    return asked
+        yield f"{path} asks for separators ({GGML}add_sep_token), which no causal model has"
 
 
 def _is_token(number: Any, count: int) -> TypeGuard[int]:
@@ -125,10 +127,10 @@ def _sentencepiece(state: dict[str, Any], asked: Asked) -> None:
     state["decoder"] = {"type": "Sequence", "decoders": [*words, *bytes_, *strip]}
 
 
-def check_carried(
+def carried_faults(
     tokenizer: PreTrainedTokenizerBase, folder: Path, path: Path, asked: Asked
-) -> None:
-    """Raise UserError unless the tokenizer of ``folder`` gives what the file's metadata asks for.
+) -> Iterator[str]:
+    """Yield where the tokenizer of ``folder`` does not give what the file's metadata asks for.
 
     transformers makes some of them again from the words alone when it loads them.
     """
@@ -138,18 +140,16 @@ def check_carried(
     for text in TEXTS:
         inner = tokenizer(text, add_special_tokens=False)["input_ids"]
         if found(text)["input_ids"] != [*first, *inner, *last]:
-            raise UserError(
+            yield (
                 f"the tokenizer made of {path} does not give the tokens that the file asks for "
                 f"({'a' if asked.bos else 'no'} BOS, {'an' if asked.eos else 'no'} EOS, "
-                f"{'a' if asked.blank else 'no'} blank before a text); {FOLDER}"
+                f"{'a' if asked.blank else 'no'} blank before a text)"
             )
     for name, number in asked.special.items():
         if getattr(found, f"{name}_id") != number:
-            raise UserError(
-                f"the tokenizer made of {path} has another {name} than {number}; {FOLDER}"
-            )
+            yield f"the tokenizer made of {path} has another {name} than {number}"
     if found.chat_template != tokenizer.chat_template:
-        raise UserError(f"the chat template of {path} does not come back as it is; {FOLDER}")
+        yield f"the chat template of {path} does not come back as it is"
 
 
 def ends(keys: Mapping[str, Any]) -> list[int]:
