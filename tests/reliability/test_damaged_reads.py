@@ -23,10 +23,9 @@ from gguf import GGMLQuantizationType
 from pruning_models import prune_command
 from test_gguf import write_gguf
 
-from evenprune.data.build_calibration import tokenizer_digest
 from evenprune.io.checksums import sealed
 from evenprune.io.files import sha256_file, write_json
-from evenprune.models.identity import files_digest
+from evenprune.models.identity import files_digest, tokenizer_digest
 
 from .scenes import CPU, Scene, evaluation, inside, pruning, reporting
 from .test_attacks import Stage, in_memory

@@ -11,35 +11,22 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import chain, product
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ..config.calibration_keys import Calibration, Tokens
 from ..config.flags import add_flags, checked
 from ..config.pair_sources import TEXT_SOURCES
 from ..config.pruning_keys import Pruning
-from ..io.checksums import (
-    recorded_checksums,
-    sealed,
-    sha256_cached,
-    source_checksums,
-    source_folder,
-    source_record,
-)
+from ..io.checksums import sealed, source_checksums, source_folder, source_record
 from ..io.errors import UserError, printable
-from ..io.files import digest, sha256_file, write_json, write_jsonl
+from ..io.files import sha256_file, write_json, write_jsonl
 from ..io.marks import CALIBRATION
 from ..io.outputs import atomic_folder, check_folder
 from ..io.progress import track
+from ..models.identity import tokenizer_digest
 from ..models.loading import load_tokenizer
 from ..models.trust import add_trust_argument
-from .calibration import (
-    TokenPair,
-    counted,
-    pair_notes,
-    tokenize_pairs,
-    tokenize_texts,
-    truncate_text,
-)
+from .calibration import Chosen, pair_notes, tokenize_pairs, tokenize_texts, truncate_text
 from .counterfactuals import PARTNERS, add_counterfactuals, exchanged, shuffle_partners
 from .hub import split_ref
 from .hub_models import located
@@ -50,10 +37,6 @@ from .readers.texts import read_ultrachat
 
 Text = TypeVar("Text")
 PAIR = ("id", "category", "stereotype", "anti_stereotype")
-TOKENIZER_FILES = (
-    *("tokenizer*", "special_tokens_map.json", "added_tokens.json"),
-    *("vocab.*", "merges.txt", "*.model"),
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -113,39 +96,12 @@ def choose_texts(texts: Sequence[Text], count: int, seed: int) -> list[Text]:
     return order[:count]
 
 
-def tokenizer_digest(folder: Path) -> str:
-    """Return a digest of a model folder's tokenizer files."""
-    names = {path.name for pattern in TOKENIZER_FILES for path in folder.glob(pattern)}
-    return digest({name: sha256_cached(folder / name) for name in sorted(names)})
-
-
 def _source_checksums(given: Path | str) -> dict[str, str]:
     """Return the SHA-256 of a source's files, from its record or, for a folder, computed."""
-    record = source_record(given)
-    return recorded_checksums(record) if record else source_checksums("data", Path(given))
-
-
-class Chosen(NamedTuple):
-    """What alignment and control leave of one or more data sets.
-
-    ``pairs`` are those of the wanted categories, of which ``aligned`` fit the alignment, and
-    ``used`` those of them (pairs.jsonl) that the control leaves; ``kept`` are these as tokens.
-    """
-
-    pairs: list[dict[str, str]]
-    aligned: int
-    used: list[dict[str, str]]
-    kept: list[TokenPair]
-
-    def numbers(self) -> dict[str, Any]:
-        """Return the counts as the manifest has them."""
-        return {
-            "total": len(self.pairs),
-            "kept": len(self.used),
-            "dropped": len(self.pairs) - len(self.kept),
-            "without_partner": self.aligned - len(self.used),
-            "categories": counted(self.pairs, self.kept),
-        }
+    files = source_record(given).get("files")
+    if files is None:
+        return source_checksums("data", Path(given))
+    return {name: file["sha256"] for name, file in files.items()}
 
 
 def choose_pairs(

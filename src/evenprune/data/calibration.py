@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..io.errors import UserError, few
 from ..models.bos import check_bos, tokens_of, with_bos
@@ -171,6 +171,29 @@ def counted(pairs: Sequence[Pair], kept: Sequence[TokenPair]) -> dict[str, dict[
         name: {"total": count, "kept": left[name], "dropped": count - left[name]}
         for name, count in sorted(total.items())
     }
+
+
+class Chosen(NamedTuple):
+    """What alignment and control leave of one or more data sets.
+
+    ``pairs`` are those of the wanted categories, of which ``aligned`` fit the alignment, and
+    ``used`` those of them (pairs.jsonl) that the control leaves; ``kept`` are these as tokens.
+    """
+
+    pairs: list[dict[str, str]]
+    aligned: int
+    used: list[dict[str, str]]
+    kept: list[TokenPair]
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the counts as the manifest has them."""
+        return {
+            "total": len(self.pairs),
+            "kept": len(self.used),
+            "dropped": len(self.pairs) - len(self.kept),
+            "without_partner": self.aligned - len(self.used),
+            "categories": counted(self.pairs, self.kept),
+        }
 
 
 def tokenize_pairs(

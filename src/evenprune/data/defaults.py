@@ -11,6 +11,7 @@ from ..io.checksums import read_sealed
 from ..io.codedigest import code_digest
 from ..io.errors import UserError, nearest
 from ..io.files import digest
+from ..models.identity import tokenizer_digest
 from . import build_calibration
 from .packages import cache_path
 from .sources import resolve_source
@@ -84,7 +85,7 @@ def default_calibration(
     pairs = [dataset_folder(config, source) for source in entry.pairs]
     texts = dataset_folder(config, entry.texts) if entry.texts else None
     made_of = [entry.model_dump(), *map(str, [*pairs, texts]), bos, seed, name]
-    made_of += [build_calibration.tokenizer_digest(model)]
+    made_of += [tokenizer_digest(model)]
     code = code_digest(f"{__package__}.build_calibration")
     folder = cache_path("calibrations", f"{name}-{digest([*made_of, code])}")
     if not (folder / "manifest.json").is_file():

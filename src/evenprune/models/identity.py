@@ -25,11 +25,14 @@ from .loading import EXPORT, weight_files
 
 MANIFEST = "manifest.json"
 TEMPLATES = "additional_chat_templates"  # a folder that transformers reads too
+TOKENIZER_FILES = (
+    *("tokenizer*", "special_tokens_map.json", "added_tokens.json"),
+    *("vocab.*", "merges.txt", "*.model"),
+)
 # Files of a model folder that change what it computes from a text.
 IDENTIFYING = (
-    "*.safetensors",
-    *("config.json", "generation_config.json", "tokenizer*", "special_tokens_map.json"),
-    *("added_tokens.json", "vocab.*", "merges.txt", "*.model", "chat_template*"),
+    *("*.safetensors", "config.json", "generation_config.json", "chat_template*"),
+    *TOKENIZER_FILES,
 )
 # What lies in a pruned folder beside the files that its manifest lists.
 UNLISTED = {MANIFEST, "provenance.json"}
@@ -74,6 +77,12 @@ def carried_files(folder: Path) -> list[Path]:
 def files_digest(checksums: Mapping[str, str]) -> str:
     """Return ``files_sha256`` from the SHA-256 of a folder's files; others have no part in it."""
     return digest({name: checksums[name] for name in matching(checksums, IDENTIFYING)})
+
+
+def tokenizer_digest(folder: Path) -> str:
+    """Return a digest of a model folder's tokenizer files."""
+    names = {path.name for pattern in TOKENIZER_FILES for path in folder.glob(pattern)}
+    return digest({name: sha256_cached(folder / name) for name in names})
 
 
 def own_manifest(folder: Path) -> dict[str, Any]:
