@@ -225,19 +225,18 @@ def build_calibration(
         asked[entry.texts] = texts_data
     text_tokens = sum(map(len, tokenize_texts([row["text"] for row in texts], tokenizer, bos=bos)))
     records = map(source_record, asked.values())
-    revisions = [one["revision"].split(", ") for one in records if one.get("origin") == "hub"]
+    hub = [one["revision"].split(", ") for one in records if one.get("origin") == "hub"]
     optional = {
         **entry.model_dump(include={"pair_tokens", "counterfactuals"}),
         "bos": "" if bos == "auto" else bos,
     }
-    hub = sorted({split_ref(one)[0] for one in chain(*revisions)})
     manifest: dict[str, Any] = {
         "calibration": name or out.parent.name,
         "seed": seed,
         "alignment": alignment,
         "tokenizer_sha256": tokenizer_digest(places[model]),
         "sources": {source: _source_checksums(given) for source, given in asked.items()},
-        **({"hub": hub} if hub else {}),
+        **({"hub": sorted({split_ref(one)[0] for one in chain(*hub)})} if hub else {}),
         "pairs": numbers,
         "texts": {"asked": entry.n_texts, "kept": len(texts), "tokens": text_tokens},
         "tokens": {"pairs": pair_tokens, "texts": text_tokens},

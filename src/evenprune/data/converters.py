@@ -11,7 +11,7 @@ import hashlib
 import io
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,21 +28,15 @@ BOLD_CHARACTERS = 400
 
 @dataclass
 class SplitTable:
-    """Rows of one split, and the names of its class labels where the files state them.
-
-    ``count`` are the rows that were taken.
-    """
+    """Rows of one split, and the names of its class labels where the files state them."""
 
     name: str
-    rows: Iterable[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any]]
     class_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    count: int = 0
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows, and count them."""
-        for row in self.rows:
-            self.count += 1
-            yield row
+        """Return an iterator over the rows."""
+        return iter(self.rows)
 
     def label(self, column: str, value: Any, default: Sequence[str] = ()) -> str:
         """Return a class label as text: itself, or the name that its number stands for."""
@@ -55,7 +49,7 @@ def read_table(
 ) -> SplitTable:
     """Return the rows of parquet, JSON, JSON-lines, CSV or word list files, in order.
 
-    They are read as they are needed. ``first`` keeps that many rows; ``at`` are the keys that
+    ``first`` keeps that many rows; ``at`` are the keys that
     lead to the rows of a JSON file. Raises UserError for another kind of file.
     """
     each = (_rows(path, at) for path in paths)
@@ -69,7 +63,7 @@ def read_table(
                 metadata = pq.read_schema(path).metadata or {}
             features = metadata.get(b"huggingface", b"{}").decode(errors="replace")
             names |= _class_names(parse_json(features, f"the metadata of {path}"))
-    return SplitTable(name, rows, names)
+    return SplitTable(name, list(rows), names)
 
 
 @contextlib.contextmanager
@@ -289,20 +283,15 @@ def harmbench(tables: Tables) -> Rows:
 
 def texts_of(rows: Rows) -> dict[str, str]:
     """Return the text of each file: JSON lines, a table, or the rows as they are."""
-    files: dict[str, list[Any]] = {}
+    files: dict[str, io.StringIO] = {}
     for file, row in rows:
-        files.setdefault(file, []).append(row)
-    found = {}
-    for file, written in files.items():
-        out = io.StringIO(newline="")
+        out = files.setdefault(file, io.StringIO(newline=""))
         if file.endswith(".csv"):
             delimiter = "\t" if "revised" in file else ","
-            csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(written)
+            csv.writer(out, delimiter=delimiter, lineterminator="\n").writerow(row)
         else:
-            lines = file.endswith(".jsonl")
-            out.writelines(f"{canonical_json(row)}\n" if lines else row for row in written)
-        found[file] = out.getvalue()
-    return found
+            out.write(f"{canonical_json(row)}\n" if file.endswith(".jsonl") else row)
+    return {file: out.getvalue() for file, out in files.items()}
 
 
 _OWN_NAME = (
@@ -341,7 +330,7 @@ def convert(name: str, parts: Sequence[Part], paths: Mapping[str, list[Path]]) -
     ):
         files = texts_of(CONVERTERS[name](tables))
     for part in parts:
-        count = tables[part.name].count
+        count = len(tables[part.name].rows)
         if not count or part.file.rows not in (None, count):
             raise UserError(
                 f"expected {part.file.rows or 'some'} rows in part {part.name} of {part.repo}, got "

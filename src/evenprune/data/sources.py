@@ -167,17 +167,11 @@ def resolve_source(
         raise missing(kind, name, entry, mirror, lock)
     paths = {part: fetch_locked(lock, *one, lock_path) for part, one in located.items()}
     if kind == "models":
-        key, names = located[name]
+        key, _ = located[name]
         folder = paths[name][0].parent
         weight_files(folder)
-        return {
-            "model": name,
-            "origin": "hub",
-            "folder": str(folder),
-            "hub": split_ref(key)[0],
-            "revision": lock[key]["revision"],
-            "files": {file: lock[key]["files"][file] for file in names},
-        }
+        record = _record(kind, name, entry, folder, "hub", lock[key]["revision"])
+        return {**record, "hub": split_ref(key)[0]}
     folder = Path(cache or cache_path("sources", "hub")) / name
     files = convert(name, dataset_parts(name, entry), paths)
     with atomic_folder(folder, DATA_SET) as temporary:

@@ -87,14 +87,12 @@ def load_skeleton(
 
 def _has_other_head(model: PreTrainedModel, stored: Mapping[str, Entry]) -> bool:
     """Return whether tensors that the config ties are both stored, with different values."""
-    return any(
-        is_stored(model, one, stored)
-        and is_stored(model, other, stored)
-        and not torch.equal(
-            *(read_tensor(stored[stored_name(model, name, stored)]) for name in (one, other))
-        )
-        for one, other in model.all_tied_weights_keys.items()
-    )
+    for pair in model.all_tied_weights_keys.items():
+        if all(is_stored(model, name, stored) for name in pair):
+            one, other = (read_tensor(stored[stored_name(model, name, stored)]) for name in pair)
+            if not torch.equal(one, other):
+                return True
+    return False
 
 
 def find_blocks(model: PreTrainedModel) -> tuple[str, nn.ModuleList]:

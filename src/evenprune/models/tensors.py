@@ -132,10 +132,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Source]) -> dict[str, dict]:
         dtype = one.torch_dtype if isinstance(one, Entry) else one.dtype
         shape = [len(source), *one.shape] if isinstance(source, list) else [*one.shape]
         size = math.prod(shape) * dtype.itemsize
-        header[name] = {
-            "dtype": NAMES[dtype], "shape": shape, "data_offsets": [offset, offset + size]
-        }  # fmt: skip
         facts[name] = {"dtype": NAMES[dtype], "shape": shape}
+        header[name] = {**facts[name], "data_offsets": [offset, offset + size]}
         offset += size
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
