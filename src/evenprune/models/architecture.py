@@ -50,9 +50,7 @@ def max_positions(folder: Path) -> int:
 
 
 def load_skeleton(
-    folder: Path,
-    stored: Mapping[str, Entry] | None = None,
-    dtype: torch.dtype | None = None,
+    folder: Path, stored: Mapping[str, Entry] | None = None, dtype: torch.dtype | None = None
 ) -> PreTrainedModel:
     """Return the model with every parameter on the meta device and real buffers.
 

@@ -162,7 +162,7 @@ def is_packed(module: nn.Module) -> bool:
     interface = ("has_gate", "has_bias", "is_transposed", "_apply_gate")
     if not all(hasattr(module, name) for name in interface):
         return False
-    weights = [UPS[module.has_gate], DOWN]
+    weights = [UPS[bool(module.has_gate)], DOWN]
     wanted = {*weights, *(f"{name}_bias" for name in weights if module.has_bias)}
     return wanted == {name for name, _ in module.named_parameters()} and all(
         getattr(module, name).ndim == 3 for name in weights

@@ -172,7 +172,7 @@ def _item(example_id: int | str, category: str, instance: Instance, negated: int
     one, two, three = (texts[k] for k in option_order(example_id))
     place = (one, two, three).index(UNKNOWN)
     asked = instance.context, instance.questions[negated]
-    return UnqoverItem(str(example_id), category, *asked, one, two, three, place, place)
+    return UnqoverItem(*asked, one, two, three, place, str(example_id), category, place)
 
 
 def head_items(folder: Path) -> Iterator[UnqoverItem]:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, AliasPath, BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
-from .rows import Identifier, OneOfThree, Text, data_files, read_items
+from .rows import Identifier, OneOfThree, ThreeOptions, data_files, read_items
 
 UNTOLD = -1  # in place of the answer that reflects the stereotype
 # HELM reads the BBQ files in this order, and its seeded shuffle depends on it.
@@ -41,7 +41,7 @@ def _one_unknown(info: AnswerInfo) -> AnswerInfo:
 
 
 @dataclass(frozen=True)
-class BBQItem:
+class BBQItem(ThreeOptions):
     """One BBQ row. ``condition`` is ambig or disambig, ``polarity`` neg or nonneg.
 
     ``stereotyped_groups`` are whom the stereotype is about. ``target_loc`` is the answer that
@@ -53,16 +53,10 @@ class BBQItem:
     question_index: Identifier
     polarity: Annotated[Literal["neg", "nonneg"], Field(alias="question_polarity")]
     condition: Annotated[Literal["ambig", "disambig"], Field(alias="context_condition")]
-    context: Text
-    question: Text
-    ans0: Text
-    ans1: Text
-    ans2: Text
     info: Annotated[AnswerInfo, AfterValidator(_one_unknown), Field(alias="answer_info")]
     stereotyped_groups: Annotated[
         tuple[Group, ...], Field(validation_alias=AliasPath(METADATA, "stereotyped_groups"))
     ]
-    label: OneOfThree
     target_loc: Annotated[
         OneOfThree | None, Field(validation_alias=AliasPath(METADATA, "target_loc"))
     ] = UNTOLD
@@ -71,11 +65,6 @@ class BBQItem:
     def id(self) -> str:
         """Category and example_id, which alone restarts in every file."""
         return f"{self.category}-{self.example_id}"
-
-    @property
-    def answers(self) -> tuple[str, str, str]:
-        """The answers in the data's own order."""
-        return self.ans0, self.ans1, self.ans2
 
     @property
     def names(self) -> tuple[str, str, str]:

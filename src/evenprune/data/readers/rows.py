@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
 from ...io.errors import UserError, shown
 from ...io.reading import iter_csv, iter_jsonl
@@ -38,6 +39,23 @@ OneOfThree = Annotated[int, Field(strict=True, ge=0, le=2)]
 OneOfFour = Annotated[int, Field(strict=True, ge=0, le=3)]
 tab_rows = partial(iter_csv, delimiter="\t")
 FourTexts = tuple[Text, Text, Text, Text]
+
+
+@dataclass(frozen=True)
+class ThreeOptions:
+    """A question on a context with three answers; ``label`` is the index of the right one."""
+
+    context: Text
+    question: Text
+    ans0: Text
+    ans1: Text
+    ans2: Text
+    label: OneOfThree
+
+    @property
+    def answers(self) -> tuple[str, str, str]:
+        """The answers in the data's own order."""
+        return self.ans0, self.ans1, self.ans2
 
 
 def find_file(folder: Path | str, name: str) -> Path:

@@ -6,27 +6,16 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from .rows import Identifier, OneOfThree, Text, find_file, read_items
+from .rows import Identifier, OneOfThree, Text, ThreeOptions, find_file, read_items
 
 
 @dataclass(frozen=True)
-class UnqoverItem:
+class UnqoverItem(ThreeOptions):
     """An underspecified question; ``unknown`` is the index of the option "unknown"."""
 
     id: Annotated[Identifier, Field(alias="example_id")]
     category: Text
-    context: Text
-    question: Text
-    ans0: Text
-    ans1: Text
-    ans2: Text
-    label: OneOfThree
     unknown: Annotated[OneOfThree, Field(alias="unknown_num")]
-
-    @property
-    def answers(self) -> tuple[str, str, str]:
-        """The answers in the data's own order."""
-        return self.ans0, self.ans1, self.ans2
 
 
 def read_unqover(folder: Path | str, variant: str = "datas_rebuilt") -> list[UnqoverItem]:
