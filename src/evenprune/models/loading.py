@@ -5,6 +5,7 @@ import ctypes
 import io
 import math
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -408,13 +409,12 @@ def limit_threads() -> int:
     import torch
 
     given = os.environ.get("OMP_NUM_THREADS", "")
-    first = given.split(",")[0].strip() or "0"
-    if not (first.isascii() and first.isdigit() and len(first) < 5):
+    found = re.fullmatch(r"\s*(\d{0,4})\s*(,.*)?", given, re.ASCII)
+    if not found:
         raise UserError(
             f"expected OMP_NUM_THREADS to be a number of threads from 1 to 9999, got "
             f"{shown(given)}; correct or unset it"
         )
-    threads = int(first)
-    if threads:
+    if threads := int(found[1] or 0):
         torch.set_num_threads(threads)
     return torch.get_num_threads()
