@@ -5,7 +5,6 @@ with the name of the file before each, from the hub's rows alone. Columns that a
 told, since a data set on the hub can change.
 """
 
-import contextlib
 import csv
 import hashlib
 import io
@@ -52,37 +51,31 @@ def read_table(
     ``first`` keeps that many rows; ``at`` are the keys that
     lead to the rows of a JSON file. Raises UserError for another kind of file.
     """
-    each = (_rows(path, at) for path in paths)
-    rows = itertools.islice(itertools.chain.from_iterable(each), first)
     names: dict[str, list[str]] = {}
-    for path in paths:
-        if path.suffix == ".parquet":
-            import pyarrow.parquet as pq
-
-            with _arrow_errors(path):
-                metadata = pq.read_schema(path).metadata or {}
-            features = metadata.get(b"huggingface", b"{}").decode(errors="replace")
-            names |= _class_names(parse_json(features, f"the metadata of {path}"))
-    return SplitTable(name, list(rows), names)
+    each = (_rows(path, at, names) for path in paths)
+    rows = list(itertools.islice(itertools.chain.from_iterable(each), first))
+    return SplitTable(name, rows, names)
 
 
-@contextlib.contextmanager
-def _arrow_errors(path: Path) -> Iterator[None]:
+def _parquet_rows(path: Path, names: dict[str, list[str]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a parquet file; the names of its class labels go to ``names``."""
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     try:
-        yield
+        with pq.ParquetFile(path) as file:
+            metadata = file.schema_arrow.metadata or {}
+            features = metadata.get(b"huggingface", b"{}").decode(errors="replace")
+            names |= _class_names(parse_json(features, f"the metadata of {path}"))
+            for batch in file.iter_batches(batch_size=1024):
+                yield from batch.to_pylist()
     except pa.ArrowException as error:
         raise UserError(f"{path} is damaged ({error}); fetch it again") from None
 
 
-def _rows(path: Path, at: str | None = None) -> Iterator[Mapping[str, Any]]:
+def _rows(path: Path, at: str | None, names: dict[str, list[str]]) -> Iterator[Mapping[str, Any]]:
     if path.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        with _arrow_errors(path), pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=1024):
-                yield from batch.to_pylist()
+        yield from _parquet_rows(path, names)
     elif path.suffix in (".jsonl", ".csv") or path.suffixes[-2:] == [".jsonl", ".gz"]:
         for _, row in iter_table(path):
             yield row
