@@ -321,7 +321,8 @@ def test_whole_groups_and_every_fifth_text_are_held_out(tmp_path):
 # A whole run: what is changed, what prunes it, what is recorded and refused
 
 
-LORA = {"method": "debias-lora", "lora_steps": 5, "lora_rate": 0.01, "lora_blocks": 1, "lora_budget": 1}
+LORA = {"method": "debias-lora", "lora_steps": 5, "lora_rate": 0.01, "lora_blocks": 1}
+LORA |= {"lora_budget": 1}
 
 
 def run(base, pairs, out, **options):
