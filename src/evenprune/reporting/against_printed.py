@@ -13,7 +13,7 @@ from ..io.errors import UserError
 from ..stats.directions import direction
 from .notes import provenance_notes
 from .rows import made, rate_ends
-from .table_columns import DTO, DTO_FIELD, benchmark_field, fields_of
+from .table_columns import DTO, DTO_COLUMN, benchmark_column, columns_of
 from .tables import Cell, Column, Row, Rule, Table
 
 INSIDE, OUTSIDE = "✓", "×"
@@ -40,22 +40,22 @@ def number_column(sheet: RunSheet, quantity: Quantity) -> Column:
     """Return how a number is shown: as in the paper's tables."""
     metric = quantity.metric
     if quantity == DTO:
-        return DTO_FIELD.column
+        return DTO_COLUMN
     if quantity.benchmark == mask_diffs.SLUG:
         return Column(metric, metric, digits=4)
     if quantity.benchmark == "serving":
         digits = 4 if metric == "kg_co2e_per_mtok" else 2
         return Column(metric, metric, "performance", direction("serving", metric), digits=digits)
-    headline = benchmark_field(sheet, quantity.benchmark)
+    headline = benchmark_column(sheet, quantity.benchmark)
     if metric == headline.quantity.metric:
-        return headline.column
-    return Column(metric, metric, headline.column.group, digits=3)
+        return headline
+    return Column(metric, metric, headline.group, digits=3)
 
 
 def name_of(sheet: RunSheet, quantity: Quantity) -> str:
     """Return a number's name: the benchmark, its category, and the metric that is no headline."""
     if quantity == DTO:
-        return DTO_FIELD.column.head
+        return DTO_COLUMN.head
     metric, words = quantity.metric, [NAMES.get(quantity.metric, quantity.metric)]
     if benchmark := sheet.config.benchmarks.get(quantity.benchmark):
         facts, words = FACTS[benchmark.task], [labels.benchmark_label(sheet, quantity.benchmark)]
@@ -109,8 +109,7 @@ def numbers(run: Run, slug: str) -> Table:
     words += f"interval; {rest} more have no interval." if rest else "interval."
     signs = "; ".join(sign for sign, occurs in zip(SIGNS, (within, beyond, rest)) if occurs)
     notes = [f"Differences are computed before rounding. {signs}.", *provenance_notes(run.sheet)]
-    columns = (field.column for field in fields_of(run, slug))
-    return made(run, slug, rows, columns, notes, agreement=words)
+    return made(run, slug, rows, columns_of(run, slug), notes, agreement=words)
 
 
 def distances(run: Run, slug: str, models: list[str]) -> dict[str, float]:
@@ -139,7 +138,7 @@ def protocols(run: Run, slug: str) -> Table:
     """
     sheet = run.sheet
     models = list(dict.fromkeys(point.model for point in sheet.files if point.is_base))
-    rows, columns = list[Row](), [field.column for field in fields_of(run, slug)]
+    rows, columns = list[Row](), columns_of(run, slug)
     for task in FACTS:
         known = {name: distances(run, name, models) for name in sheet.benchmarks(task)}
         found = {name: list(values.values()) for name, values in known.items() if values}

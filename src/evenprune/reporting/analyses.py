@@ -21,7 +21,7 @@ from ..stats import inference
 from ..stats.records import read_records
 from .notes import provenance_notes
 from .rows import embolden, made, make_cell, points_of
-from .table_columns import benchmark_field, benchmark_with, fields_of, refused
+from .table_columns import benchmark_column, benchmark_with, columns_of, refused
 from .tables import Cell, Column, Row, Table
 
 MOST = 20  # groups
@@ -34,7 +34,7 @@ def masks(run: Run, slug: str) -> Table:
     A block a grid point of the experiment. The directions of the columns say what is bold, as in
     the paper, not what is good: largest differences, the smallest Jaccard index.
     """
-    sheet, fields = run.sheet, fields_of(run, slug)
+    sheet, columns = run.sheet, columns_of(run, slug)
     shown = mask_diffs.compared(sheet, f"the table {slug}")
     rows, sentences = list[Row](), list[str]()
     for group in shown:
@@ -46,14 +46,14 @@ def masks(run: Run, slug: str) -> Table:
         start = len(rows)
         for name in mask_diffs.ranked(values)[: mask_diffs.TOP]:
             layer, _, kind = name.partition(".")
-            own = [replace(one, quantity=one.quantity._replace(category=name)) for one in fields]
-            cells = {one.column.key: make_cell(run, group, one, marks=False) for one in own}
+            own = [replace(one, quantity=one.quantity._replace(category=name)) for one in columns]
+            cells = {one.key: make_cell(run, group, one, marks=False) for one in own}
             named = group.identity | {"layer": layer, "module": kind}
             rows.append(Row((layer, kind), cells, named))
-        embolden(rows, fields, range(start, len(rows)))
+        embolden(rows, columns, range(start, len(rows)))
         sentence = mask_sentence(run, group, values, rows[start:])
         sentences.append(f"{label}: {sentence}" if label else sentence)
-    columns = [replace(field.column, direction="") for field in fields]
+    columns = [replace(column, direction="") for column in columns]
     fixed = "" if len(shown) > 1 else f" ({pair_label(sheet, shown[0])})"
     said = [*sentences, *mask_notes(rows), *provenance_notes(sheet)]
     return made(run, slug, rows, columns, said, fixed=fixed)
@@ -173,7 +173,7 @@ def associations(run: Run, slug: str) -> Table:
     mine = [base, *(one for one in shown if one.model == base.model and not one.is_base)]
     model = model_label(sheet, base.model)
     values = [_by_group(run, one, benchmark, metric) for one in mine]
-    usual = benchmark_field(sheet, benchmark, metric).column
+    usual = benchmark_column(sheet, benchmark, metric)
     heads = [point_label(sheet, one.checkpoints()[0]).removeprefix(f"{model}, ") for one in mine]
     columns = [replace(usual, key=f"value{k}", head=head) for k, head in enumerate(heads)]
     known = {name: found for name, found in values[0].items() if len(found) >= FEWEST}

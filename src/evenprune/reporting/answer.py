@@ -13,7 +13,7 @@ from ..stats.verdicts import LOST, NOT_TESTED, UNDECIDED, metrics_of
 from . import rows
 from .forms import point_of
 from .rows import show_difference
-from .table_columns import Field, benchmark_field
+from .table_columns import benchmark_column
 from .tables import Column, Table
 
 
@@ -122,7 +122,7 @@ def summary(found: Sequence[Answer]) -> list[str]:
     return said
 
 
-def compared(run: Run, group: Group) -> Iterator[tuple[Field, dict[str, Any] | None]]:
+def compared(run: Run, group: Group) -> Iterator[tuple[Column, dict[str, Any] | None]]:
     """Yield each measure that both models have, with its test against the dense model.
 
     The measures are those of ``evenprune compare``.
@@ -132,10 +132,13 @@ def compared(run: Run, group: Group) -> Iterator[tuple[Field, dict[str, Any] | N
         return
     for slug, entry in column_order(run.sheet).items():
         for metric in metrics_of(entry.task, entry.headline):
-            field = benchmark_field(run.sheet, slug, metric)
-            if all(run.results.of(one, field.quantity) for one in (group, dense)):
-                field = field.with_column(head=measure_label(run.sheet, slug, metric))
-                yield field, run.significance.against_dense(group, slug, metric)
+            column = benchmark_column(run.sheet, slug, metric)
+            if all(run.results.of(one, column.quantity) for one in (group, dense)):
+                head = measure_label(run.sheet, slug, metric)
+                yield (
+                    replace(column, head=head),
+                    run.significance.against_dense(group, slug, metric),
+                )
 
 
 def lines_of(run: Run, group: Group) -> list[Line]:
@@ -144,9 +147,8 @@ def lines_of(run: Run, group: Group) -> list[Line]:
     What is decided comes first.
     """
     dense, lines = dense_group(run.sheet, group.model), list[Line]()
-    for field, test in compared(run, group):
-        column = field.column
-        both = [run.results.of(one, field.quantity) for one in (dense, group) if one]
+    for column, test in compared(run, group):
+        both = [run.results.of(one, column.quantity) for one in (dense, group) if one]
         before, after = (one.value for one in both if one)
         head = (column.head, column.group, column.show(before), column.show(after))
         if not test or test["diff"] is None:

@@ -14,7 +14,7 @@ from ..config.table_registry import FIGURES
 from ..io.errors import UserError
 from . import plots
 from .forms import ARROWS
-from .table_columns import benchmark_field, category_order
+from .table_columns import benchmark_column, category_order
 
 STEP, MOST = 0.12, 0.7  # between lines, and all of them together; regimes are 1 apart
 SHOWN = ("sparsegpt", "debias-sparsegpt")
@@ -33,7 +33,7 @@ def changes(run: Run, slug: str) -> plots.Drawing:
     name = plots.benchmark(run_sheet, slug, "unqover")
     points = run_sheet.experiment("regimes", f"the figure {slug}")
     results.require(points)
-    base, wanted = benchmark_field(run_sheet, name), FIGURES[slug].get("categories")
+    base, wanted = benchmark_column(run_sheet, name), FIGURES[slug].get("categories")
     have = category_order(results.categories(*base.quantity[:2]))
     shown = have if wanted is None else [one for one in wanted if one in have]
     if not shown:

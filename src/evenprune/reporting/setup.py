@@ -11,7 +11,7 @@ from ..config.grids import needed_datasets
 from ..config.table_registry import TABLES
 from .notes import counts, provenance_notes
 from .rows import made
-from .table_columns import category_order, fields_of, refused
+from .table_columns import category_order, columns_of, refused
 from .tables import Cell, Row, Rule, Table
 
 UNKNOWN = "–: the catalogue does not say."
@@ -142,7 +142,7 @@ def benchmarks(run: Run, slug: str) -> Table:
 def calibration(run: Run, slug: str) -> Table:
     """Return the pairs kept and dropped by alignment, per calibration set, model and category."""
     sheet, rows = run.sheet, list[Row]()
-    fields = fields_of(run, slug)
+    columns = columns_of(run, slug)
 
     def order(key: tuple[str, str, int]) -> tuple:
         entry = sheet.config.calibrations[key[0]]
@@ -157,9 +157,9 @@ def calibration(run: Run, slug: str) -> Table:
         label = labels.calibration_label(sheet, data) + (f", seed {seed}" if several_seeds else "")
         for category in ["", *run.results.categories("calibration", "pairs_total")]:
             cells = {
-                field.column.key: Cell(number.value, field.column.show(number.value))
-                for field in fields
-                if (number := run.results.of(group, field.quantity._replace(category=category)))
+                column.key: Cell(number.value, column.show(number.value))
+                for column in columns
+                if (number := run.results.of(group, column.quantity._replace(category=category)))
             }
             if cells:
                 named = {"calibration": data, "model": model, "seed": str(seed)}
@@ -169,4 +169,4 @@ def calibration(run: Run, slug: str) -> Table:
                 rule: Rule = "dashed" if first and rows else ""
                 rows.append(Row((*texts, named["category"]), cells, named, rule=rule))
     said = [f"Alignment policy: {sheet.config.pruning.alignment}.", *provenance_notes(sheet)]
-    return made(run, slug, rows, (field.column for field in fields), said)
+    return made(run, slug, rows, columns, said)

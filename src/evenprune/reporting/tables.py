@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ..analysis.results import Quantity
 from ..config.tasks import Direction
 
 ColumnGroup = Literal["perplexity", "performance", "fairness", "dto", "plain"]
 Rule = Literal["", "dashed", "full"]
 Ends = tuple[float, float]
+NONE = Quantity("", "")  # a column of what is no number of results.csv
 Z95 = 1.959964  # half width of a 95 % normal interval in standard errors
 
 
@@ -22,7 +24,8 @@ class Column:
     ``key`` names it in the CSV, ``span`` is a head shared with the neighbours of the same
     span. Values are multiplied by ``scale`` and shown with ``digits`` decimals. ``direction``
     says which values are good: up, down, half (near one half), zero or "" (not ranked). A column
-    of ``text`` shows words, in the CSV too, one with ``ends`` the intervals of rates.
+    of ``text`` shows words, in the CSV too, one with ``ends`` the intervals of rates. ``quantity``
+    is the number of results.csv that is shown, if any: its ``value``, ``stderr`` or ``n``.
     """
 
     key: str
@@ -34,6 +37,8 @@ class Column:
     span: str = ""
     text: bool = False
     ends: bool = False
+    quantity: Quantity = NONE
+    of: Literal["value", "stderr", "n"] = "value"
 
     def show(self, value: float | None, signed: bool = False) -> str:
         """Return a value as shown in this column, a difference ``signed``; an en dash for none.
