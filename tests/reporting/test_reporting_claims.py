@@ -19,7 +19,7 @@ from reporting_run import (
 from scipy.stats import t
 
 from evenprune.analysis import claims as verdicts
-from evenprune.analysis import run as runs
+from evenprune.analysis import item_sums
 from evenprune.analysis.claim_numbers import PrintedNumbers, RunNumbers
 from evenprune.analysis.claims import adjust
 from evenprune.analysis.comparisons import Comparison, gained
@@ -302,7 +302,7 @@ def test_errors_are_of_clusters_whatever_is_compared(repo, tmp_path, monkeypatch
         ]  # fmt: skip
 
     once = errors()
-    monkeypatch.setattr(runs, "read_records", grown)
+    monkeypatch.setattr(item_sums, "read_records", grown)
     assert all(once)
     assert errors() == pytest.approx(once)
     # results.csv, so tables, page and figures, have the same error of one value.

@@ -1,31 +1,22 @@
 """The distance to the optimum of a run, a metric whose terms are MMLU and UnQover accuracy."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..config.finished import ITEMS
-from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet
 from ..stats.measures import Measure
-from ..stats.paired import Sums, joined, read_sums
+from ..stats.paired import Sums, joined
+from .frames import Quantity
 
 SLUG = "dto"  # the benchmark of the derived rows
 
 
-class Component(NamedTuple):
-    """One of the two accuracies, by benchmark and metric."""
-
-    benchmark: str
-    metric: str
-
-
-def parts(run_sheet: RunSheet) -> tuple[Component, ...]:
+def parts(run_sheet: RunSheet) -> tuple[Quantity, ...]:
     """Return the two accuracies, performance then fairness; () where the run lacks one."""
     slugs = [run_sheet.primary(task) for task in ("mmlu", "unqover")]
-    return tuple(Component(str(slug), "acc") for slug in slugs) if all(slugs) else ()
+    return tuple(Quantity(str(slug), "acc") for slug in slugs) if all(slugs) else ()
 
 
 def behind(run_sheet: RunSheet, slug: str) -> list[str]:
@@ -44,14 +35,3 @@ def joined_sums(sums: Sequence[Sums]) -> Sums:
     """Return a checkpoint's distance as sums over the items of its two accuracies."""
     terms = tuple(term for part in sums for term in part.measure.terms)
     return joined(Measure(terms, distance), sums)
-
-
-def distance_sums(run_sheet: RunSheet, point: Checkpoint) -> Sums:
-    """Return the distance of a checkpoint as sums over the items of both parts."""
-    benchmarks = run_sheet.config.benchmarks
-    return joined_sums(
-        [
-            read_sums(run_sheet.result_folder(point, slug) / ITEMS, benchmarks[slug].task, metric)
-            for slug, metric in parts(run_sheet)
-        ]
-    )

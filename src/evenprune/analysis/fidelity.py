@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +27,7 @@ from ..io.errors import UserError
 from ..io.progress import Progress
 from ..io.reading import expected_form
 from ..stats.records import read_records
-from .results import Numbers, Quantity
+from .frames import Number, Numbers, Quantity
 from .significance import pairs
 
 # Options to choose from are what is compared; perplexity and generated answers have none.
@@ -76,8 +75,8 @@ def js_divergence(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
     return np.maximum(entropy((p + q) / 2, base=2, axis=1) - parts, 0.0)
 
 
-def fidelity(pruned: Answers, dense: Answers) -> dict[str, dict[str, Any]]:
-    """Return the metrics as {name: {value, n, stderr}}.
+def fidelity(pruned: Answers, dense: Answers) -> dict[str, Number]:
+    """Return the metrics by name.
 
     ``flips`` is the share of items whose answer differs from the dense model's,
     ``flips_to_wrong`` and ``flips_to_right`` the shares that turn from correct to wrong and
@@ -99,7 +98,7 @@ def fidelity(pruned: Answers, dense: Answers) -> dict[str, dict[str, Any]]:
     for name, values in changes.items():
         one = values.astype(float)
         stderr = float(one.std(ddof=1) / np.sqrt(n)) if n > 1 else None
-        found[name] = {"value": float(one.mean()), "n": n, "stderr": stderr}
+        found[name] = Number(float(one.mean()), n, stderr)
     return found
 
 

@@ -11,10 +11,10 @@ from ..io.checksums import again, read_sealed, sha256_cached
 from ..io.errors import UserError
 from ..io.reading import expected_form, read_json
 from ..stats.measures import MEASURES
-from ..stats.records import first_part, read_records
 from . import dto, mask_diffs
+from .frames import Quantity
+from .item_sums import ItemSums
 from .measurements import ratio_values
-from .results import Quantity
 
 OTHERS = {"serving": "measurement", mask_diffs.SLUG: "masks"}  # benchmark -> its file
 WINDOWS = ("gptq2048", "gptq2048+bos", "documents")  # whose perplexity follows from the records
@@ -96,21 +96,21 @@ def computed(
 
     Raises UserError for records of another form.
     """
-    slug, metric, category = quantity
+    slug, metric, _ = quantity
+    sums = ItemSums(sheet)
     if slug in sheet.config.benchmarks:
-        path, task = Path(files["items"]), sheet.config.benchmarks[slug].task
-        records = [row for row in read_records(path) if category in ("", row.get("category"))]
+        task, records = sheet.config.benchmarks[slug].task, sums.records(point, quantity)
         measure = MEASURES.get((task, metric))
         if not records or measure is None:
             return None
-        with expected_form(f"records that {metric} can be computed from", path, "evaluate again"):
-            if task == "perplexity":
-                records = first_part(records)
-                if records[0].get("category", WINDOWS[0]) not in WINDOWS:
-                    return None
+        form = f"records that {metric} can be computed from"
+        with expected_form(form, files["items"], "evaluate again"):
+            if task == "perplexity" and records[0].get("category", WINDOWS[0]) not in WINDOWS:
+                return None
             return measure.value(records)
     if slug == dto.SLUG:
-        return dto.distance_sums(sheet, point).value if metric == dto.SLUG else None
+        distance = sums.of(point, quantity)
+        return distance.value if distance else None
     masks = slug == mask_diffs.SLUG
     found = mask_diffs.mask_values(Path(files["masks"])) if masks else ratio_values(sheet, point)
-    return found.get(quantity, {}).get("value")
+    return found[quantity].value if quantity in found else None

@@ -5,32 +5,16 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..config.grids import Checkpoint, dense
 from ..config.run_sheet import RunSheet
 from ..io.errors import UserError
 from ..io.reading import expected_form
-from .frames import read_frame
+from .frames import Quantity, read_frame
 from .significance import COLUMNS, DENSE, MEAN, METHOD
 
 ALPHA = 0.01  # of the paper's dagger
-
-
-class Quantity(NamedTuple):
-    """What results.csv calls a number: benchmark, metric, and category ("" for the total)."""
-
-    benchmark: str
-    metric: str
-    category: str = ""
-
-    @property
-    def path(self) -> str:
-        """What a cell's path calls it: BENCHMARK/METRIC[/CATEGORY]."""
-        return "/".join(filter(None, self))
-
-
-Numbers = dict[Quantity, dict[str, Any]]  # {value, n, stderr} of each
 
 
 @dataclass(frozen=True)

@@ -13,64 +13,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..config.finished import ITEMS
 from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet
-from ..io.reading import expected_form
 from ..stats.inference import Estimate
-from ..stats.measures import MEASURES, OTHERWISE
-from ..stats.paired import Sums, combined, fitting, jackknife, sums_of, with_seeds
-from ..stats.records import Record, first_part, read_records
-from . import dto
-from .results import Group, Quantity, Results, Significance, experiment_of
+from ..stats.paired import Sums, combined, jackknife, with_seeds
+from .frames import Quantity
+from .item_sums import ItemSums
+from .results import Group, Results, Significance, experiment_of
 
 OURS = "debias-sparsegpt"
 WIDEST = ("regimes", "main", "*")  # experiments, the one with most regimes first
-Reader = Callable[[Path], Sequence[Record]]
 Compute = Callable[..., Any]  # of numbers, or of arrays of numbers
-
-
-def checkpoint_sums(
-    run_sheet: RunSheet,
-    point: Checkpoint,
-    quantity: Quantity,
-    recorded: float | None,
-    read: Reader = read_records,
-) -> Sums | None:
-    """Return a checkpoint's number as sums over items, None where it is no function of them.
-
-    Of several definitions of its metric it is the one that gives what was ``recorded``.
-    """
-    slug, metric, category = quantity
-    if slug == dto.SLUG:
-        return dto.distance_sums(run_sheet, point) if metric == dto.SLUG else None
-    entry = run_sheet.config.benchmarks.get(slug)
-    key = (entry.task if entry else "", metric)
-    if key not in MEASURES:
-        return None
-    path = run_sheet.result_folder(point, slug) / ITEMS
-    rows = read(path)
-    if category:
-        rows = [row for row in rows if row.get("category") == category]
-    elif key[0] == "perplexity":
-        rows = first_part(rows)
-    if not rows:
-        return None
-    with expected_form(f"records with a score for {metric}", path, "evaluate again"):
-        return fitting(*key, rows, recorded) if key in OTHERWISE else sums_of(MEASURES[key], rows)
 
 
 class Estimates:
     """Functions of the numbers of a run, each with its error."""
 
     def __init__(self, run_sheet: RunSheet, results: Results) -> None:
-        self._run_sheet, self._results = run_sheet, results
-        self._sums = functools.lru_cache(maxsize=64)(self._read)
-
-    def _read(self, point: Checkpoint, quantity: Quantity) -> Sums | None:
-        measured = self._results.one(point, quantity)
-        recorded = measured.value if measured else None
-        return checkpoint_sums(self._run_sheet, point, quantity, recorded)
+        self._results, self._sums = results, ItemSums(run_sheet)
 
     def of(self, compute: Compute, *wanted: tuple[Group, Quantity]) -> Estimate | None:
         """Return ``compute`` of so many numbers, None where results.csv lacks one.
@@ -87,7 +47,7 @@ class Estimates:
             sample = samples.setdefault(quantity.benchmark, [])
             seeds = range(len(sample), len(sample) + len(group.seeds))
             places.append([(quantity.benchmark, k) for k in seeds])
-            sample += [self._sums(point, quantity) for point in group.checkpoints()]
+            sample += [self._sums.of(point, quantity) for point in group.checkpoints()]
         if any(None in sample for sample in samples.values()):
             return Estimate(value)
         order = [(name, k) for name, sample in samples.items() for k in range(len(sample))]
