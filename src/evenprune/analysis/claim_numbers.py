@@ -8,11 +8,11 @@ import numpy as np
 from ..config.run_sheet import has_paper_form
 from ..config.tasks import FACTS, JUDGED
 from ..stats.inference import Estimate
-from . import dto, labels, mask_diffs, measurements
+from . import labels, mask_diffs, measurements
+from .item_sums import distance
 from .labels import METHOD_LABELS, REGIME_LABELS, TASK_LABELS
 from .printed import printed_values
-from .results import Group, Quantity, groups
-from .run import Compute, Run
+from .results import Compute, Group, Quantity, Run, groups
 
 SPEED = "serving:decode_tok_per_s"
 Point = tuple[str, str, str, str]  # model, method, regime, calibration
@@ -58,7 +58,7 @@ class PrintedNumbers:
         if name != "dto":
             return self._values.get((*point, name))
         parts = [self._values.get((*point, part)) for part in ("mmlu", "unqover")]
-        return None if None in parts else float(dto.distance(np.array(parts, float)))
+        return None if None in parts else float(distance(np.array(parts, float)))
 
     def estimate(self, compute: Compute, *wanted: Wanted) -> Estimate | None:
         """Return a function of numbers; the paper prints no errors."""

@@ -17,7 +17,7 @@ from ..stats import inference
 from . import comparisons
 from .claim_numbers import Numbers, PrintedNumbers, RunNumbers
 from .comparisons import Comparison, Key
-from .run import Run
+from .results import Run
 
 DATA_FILES = ("claims.yaml",)  # part of this module's code, see codedigest.py
 

@@ -34,9 +34,9 @@ from ..stats import inference
 from ..stats.inference import Estimate, Interval
 from ..stats.measures import is_rate
 from ..stats.paired import estimate_of
-from . import dto, fidelity, mask_diffs, measurements, significance
+from . import fidelity, mask_diffs, measurements, significance
 from .frames import Number, Numbers, Quantity, make_frame, metric_values, write_frame
-from .item_sums import ItemSums
+from .item_sums import DTO, ItemSums, distance, dto_parts
 from .printed import printed_value
 
 COLUMNS = (
@@ -80,13 +80,13 @@ def dto_values(run_sheet: RunSheet, sums: ItemSums, point: Checkpoint, numbers: 
     (metrics ``dto_low``, ``dto_high``) are those of ``stats.paired``, by cluster where items
     are clustered, within 0 and 1.
     """
-    parts = [numbers.get(part, Number(None)).value for part in dto.parts(run_sheet)]
+    parts = [numbers.get(part, Number(None)).value for part in dto_parts(run_sheet)]
     if not parts or None in parts:
         return {}
-    value, quantity = float(dto.distance(np.array(parts))), Quantity(dto.SLUG, dto.SLUG)
-    estimate = estimate_of(sums.of(point, quantity)) or Estimate(value)
-    ends = _ends(quantity, estimate.interval(0.0, 1.0), estimate.n)
-    return {quantity: Number(value, estimate.n, estimate.stderr), **ends}
+    value = float(distance(np.array(parts)))
+    estimate = estimate_of(sums.of(point, DTO)) or Estimate(value)
+    ends = _ends(DTO, estimate.interval(0.0, 1.0), estimate.n)
+    return {DTO: Number(value, estimate.n, estimate.stderr), **ends}
 
 
 def rate_ends(run_sheet: RunSheet, numbers: Numbers) -> Numbers:

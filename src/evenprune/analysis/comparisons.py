@@ -1,7 +1,7 @@
 """Comparisons of the paper's claims: of its printed numbers, or of those of a run.
 
 Each has a difference that is positive where the claim holds, with a standard error. Errors are
-those of ``analysis.run``: over clusters of items where items have them, paired on the same
+those of ``analysis.results``: over clusters of items where items have them, paired on the same
 items.
 """
 
@@ -21,7 +21,7 @@ from ..stats.inference import Estimate
 from . import mask_diffs
 from .claim_numbers import LABELS, SPEED, Numbers, Point, name_label, named
 from .labels import METHOD_LABELS, REGIME_LABELS
-from .run import OURS
+from .results import OURS
 
 BASE = "sparsegpt"
 REGIMES = ("u25", "u50", "1of4", "2of4")

@@ -1,18 +1,43 @@
-"""The numbers of checkpoints as sums over their items, from which every error and test follows."""
+"""The numbers of checkpoints as sums over their items, from which every error and test follows.
+
+One is of two benchmarks: the distance to the optimum, whose terms are MMLU and UnQover accuracy.
+"""
 
 import functools
 from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..config.finished import ITEMS, METRICS, read_result
 from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet
 from ..config.tasks import FACTS
 from ..io.reading import expected_form
-from ..stats.measures import MEASURES, OTHERWISE
-from ..stats.paired import Sums, fitting, read_sums, sums_of
+from ..stats.measures import MEASURES, OTHERWISE, Measure
+from ..stats.paired import Sums, fitting, joined, read_sums, sums_of
 from ..stats.records import Record, first_part, read_records
-from . import dto
 from .frames import Quantity, metric_values
+
+DTO = Quantity("dto", "dto")  # the distance to the optimum, a benchmark of its own
+
+
+def dto_parts(run_sheet: RunSheet) -> tuple[Quantity, ...]:
+    """Return the two accuracies, performance then fairness; () where the run lacks one."""
+    slugs = [run_sheet.primary(task) for task in ("mmlu", "unqover")]
+    return tuple(Quantity(str(slug), "acc") for slug in slugs) if all(slugs) else ()
+
+
+def benchmarks_behind(run_sheet: RunSheet, slug: str) -> list[str]:
+    """Return the benchmarks behind a number: its own, or those that a distance is made from."""
+    if slug in run_sheet.config.benchmarks:
+        return [slug]
+    return [part.benchmark for part in dto_parts(run_sheet)] if slug == DTO.benchmark else []
+
+
+def distance(accuracies: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the distances (...) of accuracies (..., 2)."""
+    return np.sqrt(((1 - accuracies[..., 0]) ** 2 + (1 - accuracies[..., 1]) ** 2) / 2)
 
 
 class ItemSums:
@@ -40,10 +65,11 @@ class ItemSums:
         Of several definitions of its metric it is the one that gives what was recorded.
         """
         slug, metric, _ = quantity
-        if slug == dto.SLUG:
-            pair = dto.parts(self.run_sheet) if metric == dto.SLUG else ()
+        if quantity == DTO:
+            pair = dto_parts(self.run_sheet)
             both = [one for part in pair if (one := self.scored(point, part)) is not None]
-            return dto.joined_sums(both) if len(both) == 2 else None
+            terms = tuple(term for one in both for term in one.measure.terms)
+            return joined(Measure(terms, distance), both) if len(both) == 2 else None
         entry = self.run_sheet.config.benchmarks.get(slug)
         key = (entry.task if entry else "", metric)
         if key not in MEASURES or not (rows := self.records(point, quantity)):

@@ -11,9 +11,9 @@ from ..io.checksums import again, read_sealed, sha256_cached
 from ..io.errors import UserError
 from ..io.reading import expected_form, read_json
 from ..stats.measures import MEASURES
-from . import dto, mask_diffs
+from . import mask_diffs
 from .frames import Quantity
-from .item_sums import ItemSums
+from .item_sums import DTO, ItemSums, benchmarks_behind
 from .measurements import ratio_values
 
 OTHERS = {"serving": "measurement", mask_diffs.SLUG: "masks"}  # benchmark -> its file
@@ -34,8 +34,8 @@ def files_of(sheet: RunSheet, point: Checkpoint, quantity: Quantity) -> dict[str
         files |= {"items": str(folder / ITEMS), "items_sha256": result["records"]["sha256"]}
         files |= {"metrics": str(folder / METRICS)}
         files["checkpoint_digest"] = result.get("model_sha256")
-    elif slug == dto.SLUG:
-        for part in dto.behind(sheet, slug):
+    elif slug == DTO.benchmark:
+        for part in benchmarks_behind(sheet, slug):
             files[f"items_{part}"] = str(sheet.result_folder(point, part) / ITEMS)
     elif slug in OTHERS:
         files[OTHERS[slug]] = entry[slug]
@@ -69,7 +69,7 @@ def sources_of(
 ) -> list[dict[str, Any]]:
     """Return the model and data sets behind a number, each with its origin and revision."""
     config, wanted = sheet.config, [("model", "models", point.model)]
-    for slug in dict.fromkeys(dto.behind(sheet, quantity.benchmark)):
+    for slug in dict.fromkeys(benchmarks_behind(sheet, quantity.benchmark)):
         entry = config.benchmarks[slug]
         wanted += [("data", "data", entry.dataset)] if entry.dataset else []
         wanted += [("judge", "models", entry.judge)] if entry.judge else []
@@ -108,7 +108,7 @@ def computed(
             if task == "perplexity" and records[0].get("category", WINDOWS[0]) not in WINDOWS:
                 return None
             return measure.value(records)
-    if slug == dto.SLUG:
+    if slug == DTO.benchmark:
         distance = sums.of(point, quantity)
         return distance.value if distance else None
     masks = slug == mask_diffs.SLUG

@@ -1,8 +1,17 @@
-"""results.csv and significance.csv as lookups for tables and figures."""
+"""A run as tables, figures and claims see it: its sheet, its numbers and its tests.
 
+``Results`` and ``Significance`` look up what stands in results.csv and significance.csv.
+``Estimates`` are functions of a run's numbers with their errors: the one engine, for claims and
+figures. All checkpoints on a benchmark share its items and clusters, so that their values are
+paired, whatever their method, calibration or model. Benchmarks have items of their own, and are
+independent. With several calibration seeds, values are means over seeds, and the error over seeds
+is added.
+"""
+
+import functools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +20,16 @@ from ..config.grids import Checkpoint, dense
 from ..config.run_sheet import RunSheet
 from ..io.errors import UserError
 from ..io.reading import expected_form
+from ..stats.inference import Estimate
+from ..stats.paired import Sums, combined, jackknife, with_seeds
 from .frames import Quantity, read_frame
+from .item_sums import ItemSums
 from .significance import COLUMNS, DENSE, MEAN, METHOD
 
 ALPHA = 0.01  # of the paper's dagger
+OURS = "debias-sparsegpt"
+WIDEST = ("regimes", "main", "*")  # experiments, the one with most regimes first
+Compute = Callable[..., Any]  # of numbers, or of arrays of numbers
 
 
 @dataclass(frozen=True)
@@ -184,3 +199,76 @@ def experiment_of(run_sheet: RunSheet, names: Sequence[str]) -> str:
 def dense_group(run_sheet: RunSheet, model: str) -> Group | None:
     """Return the dense grid point of a model if the run has it, else None."""
     return groups([dense(model)])[0] if dense(model) in run_sheet.files else None
+
+
+class Estimates:
+    """Functions of the numbers of a run, each with its error."""
+
+    def __init__(self, run_sheet: RunSheet, results: Results) -> None:
+        self._results, self._sums = results, ItemSums(run_sheet)
+
+    def of(self, compute: Compute, *wanted: tuple[Group, Quantity]) -> Estimate | None:
+        """Return ``compute`` of so many numbers, None where results.csv lacks one.
+
+        The error is None where a number is no function of the items.
+        """
+        measured = [each.value for pair in wanted if (each := self._results.of(*pair))]
+        if len(measured) < len(wanted):
+            return None
+        value = float(compute(*measured))
+        samples: dict[str, list[tuple[int, Sums | None]]] = {}
+        for number, (group, quantity) in enumerate(wanted):
+            sums = [(number, self._sums.of(point, quantity)) for point in group.checkpoints()]
+            samples.setdefault(quantity.benchmark, []).extend(sums)
+        owners = [number for sample in samples.values() for number, _ in sample]
+
+        def by_number(values: Sequence[Any]) -> list[list[Any]]:
+            """Return each number's seeds, of values benchmark by benchmark."""
+            return [[v for v, of in zip(values, owners) if of == k] for k in range(len(wanted))]
+
+        def over_seeds(*values: Any) -> Any:
+            return compute(*(sum(seeds) / len(seeds) for seeds in by_number(values)))
+
+        found = [[one for _, one in sample if one is not None] for sample in samples.values()]
+        whole = sum(map(len, found)) == len(owners)
+        parts = [part for sample in found if whole and (part := jackknife(*sample)) is not None]
+        if len(parts) < len(samples):
+            return Estimate(value)
+        seeds = by_number([value for part in parts for value in part.values])
+        singles = [compute(*(s[k % len(s)] for s in seeds)) for k in range(max(map(len, seeds)))]
+        return with_seeds(combined(over_seeds, *parts), singles)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What tables, figures and claims are made from."""
+
+    sheet: RunSheet
+    results: Results
+    significance: Significance
+
+    @functools.cached_property
+    def estimates(self) -> Estimates:
+        """Functions of the run's numbers with their errors; files of items are read once."""
+        return Estimates(self.sheet, self.results)
+
+    def points(self, names: Sequence[str], asked_by: str) -> list[Checkpoint]:
+        """Return the checkpoints of the first of the named experiments that the run has.
+
+        ``*`` is any of them. Raises UserError where it has none.
+        """
+        return self.sheet.experiment(experiment_of(self.sheet, names), asked_by)
+
+    def dagger_test(self, group: Group, quantity: Quantity) -> tuple[float, float] | None:
+        """Return (difference to SparseGPT, p) of the test that the paper's dagger stands for.
+
+        Debias-SparseGPT's only; None for other methods and where nothing was tested.
+        """
+        if self.sheet.base_method(group.method) != OURS:
+            return None
+        return self.significance.of(group, quantity.benchmark, quantity.metric)
+
+
+def read_run(sheet: RunSheet, results: Path, significance: Path) -> Run:
+    """Return a run with what collect-results wrote of it."""
+    return Run(sheet, Results(results), Significance(significance))

@@ -39,9 +39,8 @@ from ..stats import verdicts
 from ..stats.measures import MEASURES
 from ..stats.paired import Sums
 from ..stats.verdicts import PairedTest, kind, metrics_of, paired_test
-from . import dto
 from .frames import Quantity, make_frame
-from .item_sums import ItemSums
+from .item_sums import DTO, ItemSums, benchmarks_behind, dto_parts
 
 COLUMNS = (
     "model", "method", "baseline", "regime", "calibration", "seed", "benchmark", "metric",
@@ -77,7 +76,7 @@ def clean_sums(sums: ItemSums, question: Question, point: Checkpoint) -> Sums | 
     Nor has a benchmark that the checkpoint does not have, or that is no clean test of it.
     """
     config = sums.run_sheet.config
-    for slug in dto.behind(sums.run_sheet, question.benchmark):
+    for slug in benchmarks_behind(sums.run_sheet, question.benchmark):
         if slug not in benchmarks_of(config, point) or in_calibration(config, point, slug):
             return None
     return sums.scored(point, Quantity(question.benchmark, question.metric))
@@ -172,8 +171,8 @@ def questions(run_sheet: RunSheet, against: str) -> list[Question]:
             for name in dict.fromkeys(names)
             if (entry.task, name) in MEASURES
         ]
-    if against == METHOD and dto.parts(run_sheet):
-        every.append(Question(dto.SLUG, dto.SLUG, dto.SLUG))
+    if against == METHOD and dto_parts(run_sheet):
+        every.append(Question(*DTO[:2], DTO.benchmark))
     return every
 
 

@@ -5,8 +5,7 @@ import statistics
 
 from ..analysis import labels, mask_diffs
 from ..analysis.printed import printed_value, printed_values
-from ..analysis.results import Quantity, dense_group, groups
-from ..analysis.run import Run
+from ..analysis.results import Quantity, Run, dense_group, groups
 from ..config.run_sheet import RunSheet
 from ..config.tasks import FACTS
 from ..io.errors import UserError

@@ -11,8 +11,7 @@ from ..analysis import mask_diffs
 from ..analysis.claims import ALPHA, Finding, findings
 from ..analysis.comparisons import Comparison, Key
 from ..analysis.labels import model_label, pair_label, point_label
-from ..analysis.results import Group, Quantity, dense_group, groups
-from ..analysis.run import Run
+from ..analysis.results import Group, Quantity, Run, dense_group, groups
 from ..config.finished import ITEMS
 from ..config.table_registry import TABLES
 from ..io.errors import UserError

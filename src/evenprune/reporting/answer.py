@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..analysis.labels import column_order, measure_label, point_label
-from ..analysis.results import Group, dense_group, groups
-from ..analysis.run import OURS, WIDEST, Run
+from ..analysis.results import OURS, WIDEST, Group, Run, dense_group, groups
 from ..stats import verdicts
 from ..stats.verdicts import LOST, NOT_TESTED, UNDECIDED, metrics_of
 from . import rows

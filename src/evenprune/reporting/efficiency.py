@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from ..analysis.labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..analysis.measurements import ratio_to_dense, read_part
-from ..analysis.results import Group, Quantity, dense_group, groups
-from ..analysis.run import Run
+from ..analysis.results import Group, Quantity, Run, dense_group, groups
 from ..config.run_sheet import RunSheet
 from ..config.table_registry import TABLES
 from ..io.errors import UserError

@@ -18,8 +18,7 @@ from typing import Any
 
 from ..analysis.measurements import read_part
 from ..analysis.origin import computed, files_of, method_of, sources_of
-from ..analysis.results import POINT, Group, Quantity, groups
-from ..analysis.run import Run, read_run
+from ..analysis.results import POINT, Group, Quantity, Run, groups, read_run
 from ..analysis.significance import METHOD
 from ..config.config import TABLES
 from ..config.finished import SUMMARY

@@ -6,8 +6,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from ..analysis.labels import MARKERS, NATS, point_label
-from ..analysis.results import Group, dense_group, groups
-from ..analysis.run import WIDEST, Run
+from ..analysis.results import WIDEST, Group, Run, dense_group, groups
 from ..io.errors import UserError
 from ..stats.verdicts import LOOKS, UNDECIDED
 from .answer import compared

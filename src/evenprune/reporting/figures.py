@@ -7,8 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ..analysis import labels
-from ..analysis.results import Group, Measured, Quantity, dense_group, groups
-from ..analysis.run import Run
+from ..analysis.results import Group, Measured, Quantity, Run, dense_group, groups
 from ..config.facts import REGIMES
 from ..config.table_registry import FIGURES
 from ..io.errors import UserError

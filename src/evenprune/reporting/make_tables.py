@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import matplotlib as mpl
 
-from ..analysis.run import Run, read_run
+from ..analysis.results import Run, read_run
 from ..config.run_sheet import read_run_sheet
 from ..config.table_registry import FIGURES, TABLES
 from ..io.files import write_text

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ..analysis import labels
-from ..analysis.results import Group, Quantity
-from ..analysis.run import Run
+from ..analysis.results import Group, Quantity, Run
 from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet
 from ..config.table_registry import FIGURES

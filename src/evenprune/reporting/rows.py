@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..analysis.labels import REGIME_LABELS, calibration_label, method_label, model_label
-from ..analysis.results import ALPHA, Group, Quantity, dense_group, groups
-from ..analysis.run import OURS, Run
+from ..analysis.results import ALPHA, OURS, Group, Quantity, Run, dense_group, groups
 from ..config.grids import Checkpoint
 from ..config.table_registry import TABLES
 from ..stats.directions import BEST_AT, gain

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from ..analysis import labels
 from ..analysis.printed import printed_rows
-from ..analysis.results import Group, Quantity
-from ..analysis.run import Run
+from ..analysis.results import Group, Quantity, Run
 from ..config.facts import METHODS
 from ..config.grids import needed_datasets
 from ..config.table_registry import TABLES

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..analysis import dto, labels
-from ..analysis.results import Group, Quantity
-from ..analysis.run import Run
+from ..analysis import labels
+from ..analysis.item_sums import DTO, dto_parts
+from ..analysis.results import Group, Quantity, Run
 from ..config.run_sheet import RunSheet, has_paper_form
 from ..config.table_registry import TABLES
 from ..config.tasks import FACTS, JUDGED, metrics_of
@@ -15,7 +15,6 @@ from ..io.errors import UserError
 from ..stats.directions import direction
 from .tables import Column
 
-DTO = Quantity("dto", "dto")
 NOISE = 1e-9
 UNSAFE = ("unsafe_rate", "says_unsafe_paper")  # without and with the paper's form of judging
 EACH = {"judged": JUDGED, "options": [name for name, facts in FACTS.items() if facts.compared]}
@@ -106,7 +105,7 @@ def _named(run: Run, name: str) -> list[Column]:
     """Return the columns that one word stands for; none where the run lacks that benchmark."""
     sheet, order = run.sheet, labels.column_order(run.sheet)
     if name == "dto":
-        return [DTO_COLUMN] if dto.parts(sheet) else []
+        return [DTO_COLUMN] if dto_parts(sheet) else []
     if name in ("all", "unjudged"):
         apart = JUDGED if name == "unjudged" else ("stereoset", *JUDGED)
         names = [slug for slug, entry in order.items() if entry.task not in apart]
