@@ -20,9 +20,8 @@ from scipy.stats import t
 
 from evenprune.analysis import claims as verdicts
 from evenprune.analysis import item_sums
-from evenprune.analysis.claim_numbers import PrintedNumbers, RunNumbers
 from evenprune.analysis.claims import adjust
-from evenprune.analysis.comparisons import Comparison, gained
+from evenprune.analysis.comparisons import Comparison, PrintedNumbers, RunNumbers, gained
 from evenprune.analysis.measurements import log_ratios, read_measurement
 from evenprune.stats.inference import Estimate
 from evenprune.stats.records import read_records

@@ -15,8 +15,7 @@ import yaml
 
 from ..stats import inference
 from . import comparisons
-from .claim_numbers import Numbers, PrintedNumbers, RunNumbers
-from .comparisons import Comparison, Key
+from .comparisons import Comparison, Key, Numbers, PrintedNumbers, RunNumbers
 from .results import Run
 
 DATA_FILES = ("claims.yaml",)  # part of this module's code, see codedigest.py

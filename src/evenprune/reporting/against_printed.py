@@ -4,8 +4,9 @@ import math
 import statistics
 
 from ..analysis import labels, mask_diffs
+from ..analysis.labels import words_of
 from ..analysis.printed import printed_value, printed_values
-from ..analysis.results import Quantity, Run, dense_group, groups
+from ..analysis.results import POINT, Quantity, Run, dense_group, groups
 from ..config.run_sheet import RunSheet
 from ..config.tasks import FACTS
 from ..io.errors import UserError
@@ -92,7 +93,8 @@ def numbers(run: Run, slug: str) -> Table:
             identity |= {f"ci_{end}": said[f"_{end}"] for end in ("low", "high")}
             identity |= {"covered": said["_covered"]}
             new, name = group != previous, name_of(run.sheet, quantity)
-            texts = labels.group_labels(run.sheet, group) if new else ("", "")
+            whole = "dense" if group.is_base else words_of(run.sheet, group, *POINT[1:])
+            texts = (labels.model_label(run.sheet, group.model), whole) if new else ("", "")
             rule: Rule = "dashed" if new and rows else ""
             rows.append(Row((*texts, name), cells, identity, rule=rule))
             covered.append(inside)

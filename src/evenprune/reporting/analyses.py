@@ -173,7 +173,7 @@ def associations(run: Run, slug: str) -> Table:
     model = model_label(sheet, base.model)
     values = [_by_group(run, one, benchmark, metric) for one in mine]
     usual = benchmark_column(sheet, benchmark, metric)
-    heads = [point_label(sheet, one.checkpoints()[0]).removeprefix(f"{model}, ") for one in mine]
+    heads = [point_label(sheet, one).removeprefix(f"{model}, ") for one in mine]
     columns = [replace(usual, key=f"value{k}", head=head) for k, head in enumerate(heads)]
     known = {name: found for name, found in values[0].items() if len(found) >= FEWEST}
     order = sorted(known, key=lambda name: (-abs(math.fsum(known[name]) / len(known[name])), name))

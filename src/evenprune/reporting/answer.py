@@ -88,7 +88,7 @@ def answers(run: Run) -> list[Answer]:
     shown = groups(run.points(WIDEST, "the bottom line"))
     for group in sorted(shown, key=lambda one: sheet.base_method(one.method) != OURS):
         if lines := lines_of(run, group):
-            name = point_label(sheet, group.checkpoints()[0])
+            name = point_label(sheet, group)
             found.append(Answer(name, tuple(lines), tuple(sentences(lines))))
     return found
 

@@ -105,7 +105,7 @@ def _panel(
 def _legend(figure: Figure, run: Run, pruned: list[Group]) -> None:
     """Name the models, in the order of every panel, and what the colours say."""
     line = mpl.lines.Line2D
-    labels = [point_label(run.sheet, group.checkpoints()[0]) for group in pruned]
+    labels = [point_label(run.sheet, group) for group in pruned]
     handles: list[Any] = [
         line([], [], color=OPEN, label=label, **_look(run, group, pruned))
         for group, label in zip(pruned, labels)

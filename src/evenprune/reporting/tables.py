@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..analysis.results import Quantity
+from ..analysis.frames import Quantity
+from ..analysis.labels import number_text
 from ..config.tasks import Direction
 
 ColumnGroup = Literal["perplexity", "performance", "fairness", "dto", "plain"]
@@ -41,16 +42,8 @@ class Column:
     of: Literal["value", "stderr", "n"] = "value"
 
     def show(self, value: float | None, signed: bool = False) -> str:
-        """Return a value as shown in this column, a difference ``signed``; an en dash for none.
-
-        What is 0 after rounding has no minus.
-        """
-        if value is None:
-            return "–"
-        # Adding 0 makes a positive zero of a negative one.
-        rounded = round(value * self.scale, self.digits) + 0.0
-        comma = "" if self.digits else ","  # counts have thousands apart
-        return f"{rounded:{'+' if signed else ''}{comma}.{self.digits}f}".replace("-", "−")
+        """Return a value as shown in this column, a difference ``signed``; an en dash for none."""
+        return "–" if value is None else number_text(value * self.scale, self.digits, signed)
 
     def plain(self, value: float | None) -> str:
         """Return a value as in the CSV: the same digits, an ASCII sign, empty for none."""
