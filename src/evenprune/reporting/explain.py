@@ -275,25 +275,21 @@ def _seed(run: Run, point: Checkpoint, quantity: Quantity) -> dict[str, Any]:
     number = run.results.one(point, quantity)
     assert number is not None  # Results.of has found all seeds
     files = files_of(run.sheet, point, quantity)
+    recomputed = computed(run.sheet, point, quantity, files)
+    found = [(recomputed, RECOMPUTED, files.get("items", "the items"))]
     if path := files.get("metrics", files.get("measurement")):
         content = read_json(path) if "metrics" in files else read_part(path, point)
         stored = metric_values(quantity.benchmark, content, path).get(quantity)
-        _compare(stored and stored.value, number.value, EXACT, quantity, path)
-    recomputed = computed(run.sheet, point, quantity, files)
-    _compare(recomputed, number.value, RECOMPUTED, quantity, files.get("items", "the items"))
+        found.insert(0, (stored and stored.value, EXACT, path))
+    for value, tolerance, place in found:
+        near = {"rel_tol": tolerance, "abs_tol": tolerance}
+        if value is not None and not math.isclose(value, number.value, **near):
+            raise UserError(
+                f"expected {quantity.metric} {number.value:.10g} of results.csv in {place}, which "
+                f"gives {value:.10g}; run collect-results again, or evaluate that checkpoint again"
+            )
     numbers = {"seed": point.seed, "value": number.value, "n": number.n, "stderr": number.stderr}
     return {**numbers, **files, "recomputed": recomputed}
-
-
-def _compare(
-    found: float | None, value: float, tolerance: float, quantity: Quantity, path: Any
-) -> None:
-    """Raise UserError where a number that a file gives is not that of results.csv."""
-    if found is not None and not math.isclose(found, value, rel_tol=tolerance, abs_tol=tolerance):
-        raise UserError(
-            f"expected {quantity.metric} {value:.10g} of results.csv in {path}, which gives "
-            f"{found:.10g}; run collect-results again, or evaluate that checkpoint again"
-        )
 
 
 def _tests(path: Path, group: Group, quantity: Quantity) -> list[dict[str, str]]:

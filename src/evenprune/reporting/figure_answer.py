@@ -10,7 +10,7 @@ from ..analysis.results import WIDEST, Group, Run, dense_group, groups
 from ..io.errors import UserError
 from ..stats.verdicts import LOOKS, UNDECIDED
 from .answer import compared
-from .plots import SMALL, WIDTH, Drawing, Row
+from .figures import SMALL, WIDTH, Drawing, Row
 from .tables import Column
 
 MOST = 12  # pruned models; more are in the table

@@ -62,12 +62,12 @@ def fitted(run: Run, groups: Sequence[Group], column: Column) -> Column:
 # As tables.yaml describes them
 
 
-def refused(slug: str, tasks: Iterable[str]) -> UserError:
-    """Return the error of a table whose benchmarks the configuration does not have."""
+def refused(slug: str, tasks: Iterable[str], kind: str = "table") -> UserError:
+    """Return the error of a table or figure whose benchmarks the configuration does not have."""
     words = [labels.TASK_LABELS[task] for task in tasks]
     return UserError(
-        f"the table {slug} shows {' or '.join(words)}, but the configuration has no benchmark "
-        f"with task {' or '.join(tasks)}; add one or leave the table out"
+        f"the {kind} {slug} shows {' or '.join(words)}, but the configuration has no benchmark "
+        f"with task {' or '.join(tasks)}; add one or leave the {kind} out"
     )
 
 
