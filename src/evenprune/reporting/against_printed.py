@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from dataclasses import replace
 
 from ..analysis import labels, mask_diffs
 from ..analysis.labels import words_of
@@ -10,7 +11,7 @@ from ..analysis.results import POINT, Quantity, Run, dense_group, groups
 from ..config.run_sheet import RunSheet
 from ..config.tasks import FACTS
 from ..io.errors import UserError
-from ..stats.directions import direction
+from .efficiency import SPEED
 from .notes import provenance_notes
 from .rows import made, rate_ends
 from .table_columns import DTO, DTO_COLUMN, benchmark_column, columns_of
@@ -37,32 +38,24 @@ NAMES = {
 
 
 def number_column(sheet: RunSheet, quantity: Quantity) -> Column:
-    """Return how a number is shown: as in the paper's tables."""
-    metric = quantity.metric
+    """Return how a number is shown, as in the paper's tables; its head is what it is called.
+
+    That is the benchmark, the metric that is no headline, and the category.
+    """
+    metric, entry = quantity.metric, sheet.config.benchmarks.get(quantity.benchmark)
     if quantity == DTO:
         return DTO_COLUMN
-    if quantity.benchmark == mask_diffs.SLUG:
-        return Column(metric, metric, digits=4)
-    if quantity.benchmark == "serving":
-        digits = 4 if metric == "kg_co2e_per_mtok" else 2
-        return Column(metric, metric, "performance", direction("serving", metric), digits=digits)
-    headline = benchmark_column(sheet, quantity.benchmark)
-    if metric == headline.quantity.metric:
-        return headline
-    return Column(metric, metric, headline.group, digits=3)
-
-
-def name_of(sheet: RunSheet, quantity: Quantity) -> str:
-    """Return a number's name: the benchmark, its category, and the metric that is no headline."""
-    if quantity == DTO:
-        return DTO_COLUMN.head
-    metric, words = quantity.metric, [NAMES.get(quantity.metric, quantity.metric)]
-    if benchmark := sheet.config.benchmarks.get(quantity.benchmark):
-        facts, words = FACTS[benchmark.task], [labels.benchmark_label(sheet, quantity.benchmark)]
+    column = Column(metric, NAMES.get(metric, metric), digits=2 if metric == SPEED.metric else 4)
+    words = [column.head]
+    if entry:
+        headline, facts = benchmark_column(sheet, quantity.benchmark), FACTS[entry.task]
+        own = metric == headline.quantity.metric
+        column = headline if own else Column(metric, metric, headline.group, digits=3)
+        words = [labels.benchmark_label(sheet, quantity.benchmark)]
         words += [] if metric == facts.headline else [facts.words.get(metric, metric)]
     if quantity.category:
         words.append(labels.CATEGORY_LABELS.get(quantity.category, quantity.category))
-    return " ".join(words)
+    return replace(column, head=" ".join(words))
 
 
 def numbers(run: Run, slug: str) -> Table:
@@ -92,11 +85,11 @@ def numbers(run: Run, slug: str) -> Table:
             identity = {"tables": printed[1], **group.identity, **quantity._asdict()}
             identity |= {f"ci_{end}": said[f"_{end}"] for end in ("low", "high")}
             identity |= {"covered": said["_covered"]}
-            new, name = group != previous, name_of(run.sheet, quantity)
+            new = group != previous
             whole = "dense" if group.is_base else words_of(run.sheet, group, *POINT[1:])
             texts = (labels.model_label(run.sheet, group.model), whole) if new else ("", "")
             rule: Rule = "dashed" if new and rows else ""
-            rows.append(Row((*texts, name), cells, identity, rule=rule))
+            rows.append(Row((*texts, column.head), cells, identity, rule=rule))
             covered.append(inside)
             previous = group
     if not rows:

@@ -10,7 +10,6 @@ from ..analysis.results import OURS, WIDEST, Group, Run, dense_group, groups
 from ..stats import verdicts
 from ..stats.verdicts import LOST, NOT_TESTED, UNDECIDED, metrics_of
 from . import rows
-from .forms import point_of
 from .rows import show_difference
 from .table_columns import benchmark_column
 from .tables import Column, Table
@@ -65,18 +64,7 @@ class Answer:
 
 def build(run: Run, slug: str) -> Table:
     """Return the usual rows, with words on each pruned checkpoint."""
-    table = rows.build(run, slug)
-    said = {
-        "/".join(group.key): " ".join(sentences(lines_of(run, group)))
-        for group in groups(rows.points_of(run, slug))
-    }
-    worded = [
-        row
-        if row.kind == "heading"
-        else replace(row, labels=(*row.labels, said.get(point_of(row), "")))
-        for row in table.rows
-    ]
-    return replace(table, heads=(*table.heads, "Against the dense model"), rows=tuple(worded))
+    return rows.build(run, slug, lambda group: (" ".join(sentences(lines_of(run, group))),))
 
 
 def answers(run: Run) -> list[Answer]:

@@ -3,11 +3,11 @@
 A row is a checkpoint, as in most of the paper's tables, or a calibration.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..analysis.labels import REGIME_LABELS, calibration_label, method_label, model_label
+from ..analysis.labels import REGIME_LABELS, calibration_label, method_label, model_label, words_of
 from ..analysis.results import ALPHA, OURS, Group, Quantity, Run, dense_group, groups
 from ..config.grids import Checkpoint
 from ..config.table_registry import TABLES
@@ -163,11 +163,14 @@ def points_of(run: Run, slug: str) -> list[Checkpoint]:
     return run.points(TABLES[slug].get("experiments", [slug]), f"the table {slug}")
 
 
-def build(run: Run, slug: str) -> Table:
+def build(
+    run: Run, slug: str, more: Callable[[Group], tuple[str, ...]] = lambda group: ()
+) -> Table:
     """Return per model its dense row, or its name, and then a row a method.
 
     The pruned rows are in blocks by regime, or by the ``blocks`` of the table's entry; several
-    blocks have headings. Labels name the calibration where there are several in a block.
+    blocks have headings. Labels name the calibration where there are several in a block, and
+    ``more`` are those behind the first.
     """
     entry, columns, sheet = TABLES[slug], columns_of(run, slug), run.sheet
     points = points_of(run, slug)
@@ -181,19 +184,18 @@ def build(run: Run, slug: str) -> Table:
     several = len(blocks(pruned, *names)) > 1
     calibrations = {group.calibration for group in pruned} - {"none"}
     named = len(calibrations) > 1 and "calibration" not in names
+    parts = ("method", *["calibration"] * named)
     rows, shown = list[Row](), list[Group]()
 
-    def words(group: Group) -> str:
-        text = f"+ {method_label(sheet, group.method)}"
-        with_data = named and group.calibration != "none"
-        return f"{text}, {calibration_label(sheet, group.calibration)}" if with_data else text
+    def row(group: Group, label: str, rule: Rule) -> Row:
+        shown.append(group)
+        return checkpoint_row(run, group, columns, (label, *more(group)), rule)
 
     for model in models:
         rule: Rule = "full" if rows else ""
         label, dense = model_label(sheet, model), dense_group(sheet, model)
         if dense is not None and "dense" in (methods or ["dense"]):
-            rows.append(checkpoint_row(run, dense, columns, (label,), rule))
-            shown.append(dense)
+            rows.append(row(dense, label, rule))
         else:
             rows.append(Row((label,), kind="heading", rule=rule))
         for key, mine in blocks((one for one in pruned if one.model == model), *names):
@@ -204,13 +206,12 @@ def build(run: Run, slug: str) -> Table:
                 rows.append(Row((", ".join(heads),), kind="heading", rule=rule))
                 rule = ""
             start = len(rows)
-            rows += [checkpoint_row(run, group, columns, (words(group),)) for group in mine]
-            rows[start] = replace(rows[start], rule=rule)
+            for group in mine:
+                rows.append(row(group, f"+ {words_of(sheet, group, *parts)}", rule))
+                rule = ""
             mark(bold, rows, columns, range(start, len(rows)))
-            shown += mine
     return made(
-        run, slug, rows, columns,
-        notes(run, columns, shown, rows, bold),
+        run, slug, rows, columns, notes(run, columns, shown, rows, bold),
         contents=contents(columns) if "{contents}" in entry["caption"] else "",
         regimes=regimes_phrase(points),
         model="" if len(models) > 1 else f" of {model_label(sheet, models[0])}",

@@ -112,7 +112,7 @@ class Cell:
         low, high = self.interval(column) or (None, None)
         inside = self.covers(column)
         return {
-            "": column.plain(self.value),
+            "": self.display if column.text else column.plain(self.value),
             "_printed": column.plain(self.printed),
             "_diff": column.plain(self.difference),
             "_low": column.plain(low),
