@@ -153,7 +153,7 @@ class RunNumbers:
 
     def __init__(self, run: Run) -> None:
         self._run, self._sheet = run, run.sheet
-        self._groups = {Place(*group.key): group for group in groups(sorted(run.sheet.files))}
+        self._groups = {group.key: group for group in groups(sorted(run.sheet.files))}
         self.words = functools.partial(labels.words_of, run.sheet)
         self.missing: dict[str, None] = {}
 

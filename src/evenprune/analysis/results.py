@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..config.grids import Checkpoint, dense
 from ..config.run_sheet import RunSheet
@@ -24,6 +24,7 @@ from ..stats.inference import Estimate
 from ..stats.paired import Sums, combined, jackknife, with_seeds
 from .frames import Quantity, read_frame
 from .item_sums import ItemSums
+from .labels import Place
 from .significance import COLUMNS, DENSE, MEAN, METHOD
 
 ALPHA = 0.01  # of the paper's dagger
@@ -51,11 +52,10 @@ class Measured:
     error: float | None = None
 
 
-POINT = ("model", "method", "regime", "calibration")
+POINT = Place._fields
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """The checkpoints of one grid point: everything but the seed."""
 
     model: str
@@ -65,29 +65,24 @@ class Group:
     seeds: tuple[int, ...]
 
     @property
+    def key(self) -> Place:
+        """Everything but the seeds."""
+        return Place(*self[:4])
+
+    @property
     def is_base(self) -> bool:
         """Whether this is the base model itself."""
         return self.method == DENSE
 
     @property
-    def named(self) -> dict[str, str]:
-        """What a CSV calls it, without the seeds."""
-        return dict(zip(POINT, self.key, strict=True))
-
-    @property
     def identity(self) -> dict[str, str]:
         """What a table's CSV calls it."""
-        return {**self.named, "seeds": " ".join(map(str, self.seeds))}
+        return {**self.key._asdict(), "seeds": " ".join(map(str, self.seeds))}
 
     @property
     def seed(self) -> str:
         """What significance.csv calls its seed: of several their mean."""
         return str(self.seeds[0]) if len(self.seeds) == 1 else MEAN
-
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """Everything but the seeds."""
-        return self.model, self.method, self.regime, self.calibration
 
     def checkpoints(self) -> list[Checkpoint]:
         """Return one checkpoint a seed."""
@@ -96,9 +91,9 @@ class Group:
 
 def groups(checkpoints: Sequence[Checkpoint]) -> list[Group]:
     """Return the grid points of checkpoints, in their order, with the seeds of each."""
-    seeds: dict[tuple[str, str, str, str], list[int]] = {}
+    seeds: dict[Place, list[int]] = {}
     for one in checkpoints:
-        key = (one.model, one.method, one.regime, one.calibration)
+        key = Place(one.model, one.method, one.regime, one.calibration)
         seeds.setdefault(key, []).append(one.seed)
     return [Group(*key, tuple(values)) for key, values in seeds.items()]
 
@@ -183,9 +178,9 @@ class Significance:
         """Return the test of the difference to the dense model, None where nothing was tested."""
         return self._tests.get((DENSE, *group.key, group.seed, benchmark, metric))
 
-    def of(self, group: Group, benchmark: str, metric: str) -> tuple[float, float] | None:
+    def of(self, group: Group, quantity: Quantity) -> tuple[float, float] | None:
         """Return (difference to sparsegpt, p) of a grid point, None where nothing was tested."""
-        row = self._tests.get((METHOD, *group.key, group.seed, benchmark, metric), {})
+        row = self._tests.get((METHOD, *group.key, group.seed, *quantity[:2]), {})
         pair = (row.get("diff"), row.get("p"))
         return None if None in pair else pair  # type: ignore[return-value]
 
@@ -264,9 +259,8 @@ class Run:
 
         Debias-SparseGPT's only; None for other methods and where nothing was tested.
         """
-        if self.sheet.base_method(group.method) != OURS:
-            return None
-        return self.significance.of(group, quantity.benchmark, quantity.metric)
+        ours = self.sheet.base_method(group.method) == OURS
+        return self.significance.of(group, quantity) if ours else None
 
 
 def read_run(sheet: RunSheet, results: Path, significance: Path) -> Run:

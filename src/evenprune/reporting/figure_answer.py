@@ -84,7 +84,9 @@ def _panel(
         size = None if seen is None else scale * seen
         numbers = {"difference": value, "low": low, "high": high, "detectable": size}
         shown = {k: "" if one is None else f"{one:.4f}" for k, one in numbers.items()}
-        rows.append({**group.named, "measure": column.head, **shown, "verdict": test["verdict"]})
+        rows.append(
+            {**group.key._asdict(), "measure": column.head, **shown, "verdict": test["verdict"]}
+        )
     axis.axvline(1.0 if ratio else 0.0, color="0.2", linewidth=0.7)
     dense = dense_group(run.sheet, next(iter(tests)).model)
     level = run.results.of(dense, column.quantity) if dense else None

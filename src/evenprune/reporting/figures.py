@@ -154,7 +154,7 @@ def changes(run: Run, slug: str) -> Drawing:
                 ends = {"change_points": 0.0, "ci_low": -half, "ci_high": half}
                 said = {key: f"{change + end:.3f}" for key, end in ends.items()}
                 said |= dict.fromkeys(("ci_low", "ci_high"), "") if width is None else {}
-                rows.append({**group.named, "category": category, **said})
+                rows.append({**group.key._asdict(), "category": category, **said})
                 place = order.index(group.regime) + step * (index - (len(lines) - 1) / 2)
                 parts.setdefault(REGIMES[group.regime].structured, []).append((place, change, half))
                 label = words_of(run_sheet, group, "method", *["calibration"] * several)
@@ -212,7 +212,7 @@ def heatmap(run: Run, slug: str) -> Drawing:
                 label += f" {labels.REGIME_LABELS[group.regime]}"
             values, changed = [run.results.of(group, one) for one in quantities], list[float]()
             for quantity, one in zip(quantities, values, strict=True):
-                row = {**group.named, "category": quantity.category}
+                row = {**group.key._asdict(), "category": quantity.category}
                 for end, part in (("", "value"), ("_printed", "printed")):
                     value = getattr(one, part, None)
                     row[f"accuracy_percent{end}"] = "" if value is None else f"{100 * value:.2f}"
