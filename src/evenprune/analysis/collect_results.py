@@ -13,6 +13,7 @@ where the calibration pairs are of the data and bias types that the value was me
 """
 
 import argparse
+import functools
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -204,14 +205,16 @@ def collect(run_sheet: RunSheet) -> pd.DataFrame:
     check_one_base(run_sheet)
     numbers: dict[Checkpoint, Numbers] = {}
     progress = Progress(len(run_sheet.files), "collect-results")
+    read = functools.lru_cache(maxsize=32)(
+        fidelity.read_answers
+    )  # a dense model's, again and again
     for point, files in run_sheet.files.items():
         numbers[point] = checkpoint_values(run_sheet, point)
+        numbers[point] |= fidelity.fidelity_values(run_sheet, point, read)
         if path := files["calibration_manifest"]:
             owner = replace(point, method="", regime="")
             numbers[owner] = calibration_values(Path(path))
         progress.update()
-    for point, found in fidelity.fidelity_values(run_sheet):
-        numbers[point] |= found
     rows = []
     for point, own in numbers.items():
         for quantity, number in own.items():

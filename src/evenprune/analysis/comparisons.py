@@ -21,9 +21,9 @@ from ..config.tasks import FACTS, JUDGED
 from ..stats import directions
 from ..stats.inference import Estimate
 from . import labels, mask_diffs, measurements
-from .frames import Quantity
+from .frames import Place, Quantity
 from .item_sums import distance
-from .labels import METHOD_LABELS, TASK_LABELS, Place, number_text
+from .labels import METHOD_LABELS, TASK_LABELS, number_text
 from .printed import printed_values
 from .results import OURS, Compute, Group, Run, groups
 

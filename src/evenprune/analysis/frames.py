@@ -23,6 +23,15 @@ NUMBERS = (
 KEY = 8  # columns that name a row, the first ones of both files
 
 
+class Place(NamedTuple):
+    """A grid point by its names, whether the run has it or not."""
+
+    model: str
+    method: str
+    regime: str
+    calibration: str
+
+
 class Quantity(NamedTuple):
     """What results.csv calls a number: benchmark, metric, and category ("" for the total)."""
 

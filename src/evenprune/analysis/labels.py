@@ -5,7 +5,7 @@ renders tables and figures again and nothing else.
 """
 
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..config.benchmark_keys import Benchmark
 from ..config.facts import METHODS, NO_CALIBRATION, REGIMES
@@ -15,6 +15,7 @@ from ..config.tasks import FACTS, JUDGED, OWN_TASKS
 from ..stats.verdicts import metrics_of
 
 if TYPE_CHECKING:  # pandas is not needed to call things by their names
+    from .frames import Place
     from .results import Group
 
 # Of parts of names that are not just written with a capital.
@@ -136,15 +137,6 @@ def calibration_label(run_sheet: RunSheet, calibration: str) -> str:
         label += f" + {DATA_LABELS.get(entry.texts, entry.texts)}"
         label += f" ({entry.n_texts})" if entry.n_texts else ""
     return label + (f", {entry.control.replace('-', ' ')}" if entry.control != "none" else "")
-
-
-class Place(NamedTuple):
-    """A grid point by its names, whether the run has it or not."""
-
-    model: str
-    method: str
-    regime: str
-    calibration: str
 
 
 def words_of(run_sheet: RunSheet, point: "Checkpoint | Group | Place", *parts: str) -> str:

@@ -22,9 +22,8 @@ from ..io.errors import UserError
 from ..io.reading import expected_form
 from ..stats.inference import Estimate
 from ..stats.paired import Sums, combined, jackknife, with_seeds
-from .frames import Quantity, read_frame
+from .frames import Place, Quantity, read_frame
 from .item_sums import ItemSums
-from .labels import Place
 from .significance import COLUMNS, DENSE, MEAN, METHOD
 
 ALPHA = 0.01  # of the paper's dagger
