@@ -1,11 +1,11 @@
 """Tables of analyses: matrices by their masks, the paper's claims, groups by association."""
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from ..analysis import mask_diffs
 from ..analysis.claims import ALPHA, Finding, findings
@@ -25,6 +25,8 @@ from .tables import Cell, Column, Row, Table
 
 MOST = 20  # groups
 FEWEST = 5  # items, for an interval that says something
+MASKS_BOLD = "Bold: largest disagreement or difference, smallest Jaccard index."
+ZEROS = "Weights that were zero before pruning count as pruned."
 
 
 def masks(run: Run, slug: str) -> Table:
@@ -54,7 +56,8 @@ def masks(run: Run, slug: str) -> Table:
         sentences.append(f"{label}: {sentence}" if label else sentence)
     columns = [replace(column, direction="") for column in columns]
     fixed = "" if len(shown) > 1 else f" ({pair_label(sheet, shown[0])})"
-    said = [*sentences, *mask_notes(rows), *provenance_notes(sheet)]
+    bold = any(cell.bold for row in rows for cell in row.cells.values())
+    said = [*sentences, *[MASKS_BOLD] * bold, ZEROS, *provenance_notes(sheet)]
     return made(run, slug, rows, columns, said, fixed=fixed)
 
 
@@ -73,14 +76,6 @@ def mask_sentence(run: Run, group: Group, values: Mapping[str, float], rows: Seq
     if whole := run.results.of(group, Quantity(mask_diffs.SLUG, mask_diffs.PATTERN)):
         text += f"; pattern disagreement of all matrices together {whole.value:.4f}"
     return f"{text}."
-
-
-def mask_notes(rows: Sequence[Row]) -> list[str]:
-    """Return sentences on what is bold, and on zeros of the dense model."""
-    bold = any(cell.bold for row in rows for cell in row.cells.values())
-    return ["Bold: largest disagreement or difference, smallest Jaccard index."] * bold + [
-        "Weights that were zero before pruning count as pruned.",
-    ]
 
 
 # Claims: printed and measured evidence, and the verdict on each
@@ -192,18 +187,17 @@ def _by_group(
     run: Run, group: Group, benchmark: str, metric: str
 ) -> Mapping[tuple[str, str], Sequence[float]]:
     """Return the items' values of a metric, means over the seeds, by bias type and group."""
-    seeds: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    names, frames = ["category", "cluster", "item_id"], []
     for point in group.checkpoints():
         path = run.sheet.result_folder(point, benchmark) / ITEMS
         with expected_form("records of StereoSet", path, "evaluate again"):
-            for row in read_records(path, ("item_id", "category", "cluster", metric)):
-                if row[metric] is not None:
-                    key = (str(row["category"]), str(row["cluster"]), str(row["item_id"]))
-                    seeds[key].append(float(row[metric]))
-    values: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for (category, target, _), one in seeds.items():
-        values[category, target].append(math.fsum(one) / len(one))
-    return values
+            records = pd.DataFrame(read_records(path, (*names, metric)), columns=[*names, metric])
+            frames.append(
+                records.dropna(subset=metric).astype({metric: float, **dict.fromkeys(names, str)})
+            )
+    items = pd.concat(frames).groupby(names, sort=False)[metric]
+    means = items.agg(lambda seeds: math.fsum(seeds) / len(seeds))
+    return dict(means.groupby(names[:2], sort=False).agg(list))
 
 
 def _mean_cell(column: Column, values: Sequence[float]) -> Cell:

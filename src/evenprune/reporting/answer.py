@@ -109,8 +109,10 @@ def summary(found: Sequence[Answer]) -> list[str]:
     return said
 
 
-def compared(run: Run, group: Group) -> Iterator[tuple[Column, dict[str, Any] | None]]:
-    """Yield each measure that both models have, with its test against the dense model.
+def compared(
+    run: Run, group: Group
+) -> Iterator[tuple[Column, float, float, dict[str, Any] | None]]:
+    """Yield each measure that both models have: dense, pruned, and the test of the difference.
 
     The measures are those of ``evenprune compare``.
     """
@@ -120,12 +122,11 @@ def compared(run: Run, group: Group) -> Iterator[tuple[Column, dict[str, Any] | 
     for slug, entry in column_order(run.sheet).items():
         for metric in metrics_of(entry.task, entry.headline):
             column = benchmark_column(run.sheet, slug, metric)
-            if all(run.results.of(one, column.quantity) for one in (group, dense)):
-                head = measure_label(run.sheet, slug, metric)
-                yield (
-                    replace(column, head=head),
-                    run.significance.against_dense(group, slug, metric),
-                )
+            before, after = (run.results.of(one, column.quantity) for one in (dense, group))
+            if before and after:
+                column = replace(column, head=measure_label(run.sheet, slug, metric))
+                test = run.significance.against_dense(group, slug, metric)
+                yield column, before.value, after.value, test
 
 
 def lines_of(run: Run, group: Group) -> list[Line]:
@@ -133,10 +134,8 @@ def lines_of(run: Run, group: Group) -> list[Line]:
 
     What is decided comes first.
     """
-    dense, lines = dense_group(run.sheet, group.model), list[Line]()
-    for column, test in compared(run, group):
-        both = [run.results.of(one, column.quantity) for one in (dense, group) if one]
-        before, after = (one.value for one in both if one)
+    lines: list[Line] = []
+    for column, before, after, test in compared(run, group):
         head = (column.head, column.group, column.show(before), column.show(after))
         if not test or test["diff"] is None:
             plain: dict[str, Any] = {"form": "", "diff": after - before}

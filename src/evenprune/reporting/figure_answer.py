@@ -17,6 +17,7 @@ MOST = 12  # pruned models; more are in the table
 COLORS = {"good": "#009E73", "bad": "#D55E00", "": "#0072B2"}
 OPEN, BAND = "0.35", "0.87"
 HEADS = {"bias": "Bias", "ability": "Ability"}
+Tests = dict[Group, dict[str, Any]]  # of one measure
 
 
 def draw(run: Run, slug: str) -> Drawing:
@@ -29,11 +30,11 @@ def draw(run: Run, slug: str) -> Drawing:
     points = run.points(WIDEST, f"the figure {slug}")
     pruned = [one for one in groups(points) if not one.is_base]
     pruned = [one for one in pruned if dense_group(run.sheet, one.model)][:MOST]
-    panels: dict[str, dict[Column, dict[Group, dict[str, Any]]]] = {kind: {} for kind in HEADS}
+    panels: dict[str, dict[Column, Tests]] = {kind: {} for kind in HEADS}
     for group in pruned:
-        for column, test in compared(run, group):
+        for column, dense, _, test in compared(run, group):
             if test and test["family_low"] is not None:
-                panels[test["kind"]].setdefault(column, {})[group] = test
+                panels[test["kind"]].setdefault(column, {})[group] = test | {"dense": dense}
     tall = max(map(len, panels.values()))
     if not tall:
         raise UserError(
@@ -63,9 +64,7 @@ def _look(run: Run, group: Group, pruned: list[Group]) -> dict[str, Any]:
     return {"marker": marker, "fillstyle": fill, "linestyle": "", "markersize": 4}
 
 
-def _panel(
-    axis: Any, run: Run, column: Column, tests: dict[Group, dict[str, Any]], pruned: list[Group]
-) -> list[Row]:
+def _panel(axis: Any, run: Run, column: Column, tests: Tests, pruned: list[Group]) -> list[Row]:
     """Draw one measure and return its rows."""
     rows: list[Row] = []
     ratio = any(test["form"] == "ratio" for test in tests.values())
@@ -88,11 +87,10 @@ def _panel(
             {**group.key._asdict(), "measure": column.head, **shown, "verdict": test["verdict"]}
         )
     axis.axvline(1.0 if ratio else 0.0, color="0.2", linewidth=0.7)
-    dense = dense_group(run.sheet, next(iter(tests)).model)
-    level = run.results.of(dense, column.quantity) if dense else None
+    dense = next(iter(tests.values()))["dense"]
     unit = "ratio" if ratio else "nats" if column.quantity.metric in NATS else "points"
-    words = [column.head, unit, *([f"dense {column.show(level.value)}"] if level else [])]
-    axis.set_title(", ".join(words), loc="left", fontsize=SMALL)
+    title = f"{column.head}, {unit}, dense {column.show(dense)}"
+    axis.set_title(title, loc="left", fontsize=SMALL)
     if ratio:
         axis.set_xscale("log")
         axis.xaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 1.2, 1.5, 2, 3, 5)))
