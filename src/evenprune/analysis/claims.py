@@ -11,8 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import yaml
-
+from ..io.yamlfile import own_yaml
 from ..stats import inference
 from . import comparisons
 from .comparisons import Comparison, Key, Numbers, PrintedNumbers, RunNumbers
@@ -48,8 +47,7 @@ class Claim:
         return [Comparison(*one) for one in found if one[1] is not None]
 
 
-TEXT = Path(__file__).with_name(DATA_FILES[0]).read_text(encoding="utf-8")
-CLAIMS = tuple(Claim(**one) for one in yaml.safe_load(TEXT))
+CLAIMS = tuple(Claim(**one) for one in own_yaml(Path(__file__).with_name(DATA_FILES[0])))
 
 
 @dataclass(frozen=True)

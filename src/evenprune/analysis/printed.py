@@ -7,10 +7,9 @@ or ``task:metric``; of a matrix's masks ``masks:metric/layer.module``. ``calibra
 difference row is ``diff``. A row without a model is a benchmark's size, ``task:size``.
 """
 
-import csv
 import functools
 from decimal import Decimal
-from importlib import resources
+from pathlib import Path
 
 import pandas as pd
 
@@ -18,6 +17,7 @@ from ..config.declared import as_declared
 from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet
 from ..config.tasks import FACTS
+from ..io.reading import iter_csv
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("printed.csv",)
@@ -29,8 +29,7 @@ PERCENT_TASKS = ("hellaswag", "mmlu", "unqover", "bbq", "crows_pairs")
 @functools.cache
 def printed_rows() -> tuple[dict[str, str], ...]:
     """Return every row of ``printed.csv``."""
-    text = resources.files(__package__).joinpath("printed.csv").read_text(encoding="utf-8")
-    return tuple(csv.DictReader(text.splitlines()))
+    return tuple(row for _, row in iter_csv(Path(__file__).with_name(DATA_FILES[0])))
 
 
 @functools.cache

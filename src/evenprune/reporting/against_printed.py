@@ -64,9 +64,12 @@ def numbers(run: Run, slug: str) -> Table:
     Checkpoints stand in the order of the experiments; a number that several tables print stands
     once. Raises UserError where no number has a printed counterpart, as in an invented world.
     """
-    rows, covered, previous = list[Row](), list[bool | None](), None
+    rows, covered = list[Row](), list[bool | None]()
     for group in groups(list(dict.fromkeys(run.sheet.shown))):
         first = group.checkpoints()[0]
+        rule: Rule = "dashed" if rows else ""
+        whole = "dense" if group.is_base else words_of(run.sheet, group, *POINT[1:])
+        texts = (labels.model_label(run.sheet, group.model), whole)
         for quantity in run.results.quantities(first):
             printed = printed_value(run.sheet, first, *quantity)
             ours = run.results.of(group, quantity)
@@ -85,13 +88,9 @@ def numbers(run: Run, slug: str) -> Table:
             identity = {"tables": printed[1], **group.identity, **quantity._asdict()}
             identity |= {f"ci_{end}": said[f"_{end}"] for end in ("low", "high")}
             identity |= {"covered": said["_covered"]}
-            new = group != previous
-            whole = "dense" if group.is_base else words_of(run.sheet, group, *POINT[1:])
-            texts = (labels.model_label(run.sheet, group.model), whole) if new else ("", "")
-            rule: Rule = "dashed" if new and rows else ""
             rows.append(Row((*texts, column.head), cells, identity, rule=rule))
             covered.append(inside)
-            previous = group
+            texts, rule = ("", ""), ""
     if not rows:
         raise UserError(
             f"the table {slug} shows numbers that the paper prints too, and this run has none: "
@@ -119,8 +118,9 @@ def distances(run: Run, slug: str, models: list[str]) -> dict[str, float]:
         quantity = Quantity(slug, run.sheet.headline(slug))
         ours = run.results.of(group, quantity) if group else None
         if printed is not None and ours is not None:
-            ratio = math.log(ours.value / printed[0]) if task == "perplexity" else None
-            by_name[model] = 100 * abs(ours.value - printed[0] if ratio is None else ratio)
+            relative = task == "perplexity"
+            gap = math.log(ours.value / printed[0]) if relative else ours.value - printed[0]
+            by_name[model] = 100 * abs(gap)
     return by_name
 
 

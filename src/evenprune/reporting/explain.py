@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..analysis import mask_diffs
-from ..analysis.frames import metric_values
+from ..analysis.frames import Place, metric_values
 from ..analysis.item_sums import DTO, ItemSums, benchmarks_behind
 from ..analysis.measurements import ratio_values, read_part
 from ..analysis.results import POINT, Group, Quantity, Run, groups, read_run
@@ -121,7 +121,7 @@ def parse(run: Run, text: str) -> tuple[Group, Quantity]:
         if word not in fitting:
             where = f" of {'/'.join(before)}" if index in (1, 2, 3) else ""
             raise UserError(f"this run has no {kind} {shown(word)}{where}; {near(word, fitting)}")
-    group = {"/".join(key): one for key, one in known.items()}["/".join(words[:4])]
+    group = known[Place(*words[:4])]
     quantity = Quantity(*words[4:]) if len(words) > 5 else Quantity(words[4], usual[words[4]])
     if run.results.of(group, quantity) is None:
         here = run.results.quantities(group.checkpoints()[0])

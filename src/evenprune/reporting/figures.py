@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -26,7 +26,7 @@ from .tables import Column
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("figures.mplstyle",)
-STYLE = resources.files(__package__).joinpath("figures.mplstyle")
+STYLE = Path(__file__).with_name(DATA_FILES[0])
 # No creation date and no producer version: equal numbers give equal bytes.
 METADATA: dict[str, Mapping[str, Any]] = {
     "pdf": {"CreationDate": None, "Producer": None, "Creator": None},

@@ -135,10 +135,8 @@ def benchmarks(run: Run, slug: str) -> Table:
         rows.append(fact_row(known_as if real else labels.TASK_LABELS[task], facts, **shown))
     if not rows:
         raise refused(slug, list(BENCHMARKS))
-    table = made(run, slug, rows)
-    if not real:
-        return replace(table, widths=(0.15, 0.08, 0.65))
-    return replace(table, heads=(*table.heads, "Size in the paper"), widths=(0.15, 0.08, 0.55, 0.1))
+    table, widths = made(run, slug, rows), (0.15, 0.08, 0.55, 0.1) if real else (0.15, 0.08, 0.65)
+    return replace(table, heads=(*table.heads, *["Size in the paper"] * real), widths=widths)
 
 
 def calibration(run: Run, slug: str) -> Table:

@@ -77,23 +77,20 @@ def columns_of(run: Run, slug: str) -> list[Column]:
     Raises UserError where the run lacks the task that the table is about.
     """
     entry, sheet, columns = TABLES[slug], run.sheet, list[Column]()
-    task = entry.get("task")
+    task, each = entry.get("task"), EACH.get(entry.get("each", ""), ())
     if task and sheet.primary(task) is None:
         raise refused(slug, [task])
-    if each := entry.get("each"):
-        for name, benchmark in labels.column_order(sheet).items():
-            span = {"span": labels.benchmark_label(sheet, name)}
-            columns += [
-                _column(sheet, span | one, task, name)
-                for one in entry["columns"]
-                if benchmark.task in EACH[each]
-                and (one["metric"] != "says_unsafe_paper" or has_paper_form(benchmark))
-            ]
-        if not columns:
-            raise refused(slug, EACH[each])
-    else:
-        for one in entry["columns"]:
-            columns += [_column(sheet, one, task)] if isinstance(one, dict) else _named(run, one)
+    for name, benchmark in labels.column_order(sheet).items():
+        span = {"span": labels.benchmark_label(sheet, name)}
+        columns += [
+            _column(sheet, span | one, task, name)
+            for one in (entry["columns"] if benchmark.task in each else ())
+            if one["metric"] != "says_unsafe_paper" or has_paper_form(benchmark)
+        ]
+    if each and not columns:
+        raise refused(slug, each)
+    for one in () if each else entry["columns"]:
+        columns += [_column(sheet, one, task)] if isinstance(one, dict) else _named(run, one)
     digits = {sheet.primary(name): number for name, number in entry.get("digits", {}).items()}
     return [
         replace(column, digits=digits.get(column.quantity.benchmark, column.digits))
