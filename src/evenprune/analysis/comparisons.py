@@ -209,7 +209,7 @@ class RunNumbers:
             if len(logs) > 1:
                 error = float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
                 return Estimate(fmean(logs), error, len(logs), len(logs) - 1)
-        return self._run.estimates.of(compute, *places)
+        return self._run.estimate(compute, *places)
 
     def concentration(self, point: Place) -> mask_diffs.Concentration | None:
         """Return that of a grid point's masks, compared with SparseGPT's.

@@ -1,8 +1,8 @@
 """A run as tables, figures and claims see it: its sheet, its numbers and its tests.
 
 ``Results`` and ``Significance`` look up what stands in results.csv and significance.csv.
-``Estimates`` are functions of a run's numbers with their errors: the one engine, for claims and
-figures. All checkpoints on a benchmark share its items and clusters, so that their values are
+``Run.estimate`` gives functions of a run's numbers with their errors: the one engine, for claims
+and figures. All checkpoints on a benchmark share its items and clusters, so that their values are
 paired, whatever their method, calibration or model. Benchmarks have items of their own, and are
 independent. With several calibration seeds, values are means over seeds, and the error over seeds
 is added.
@@ -195,24 +195,31 @@ def dense_group(run_sheet: RunSheet, model: str) -> Group | None:
     return groups([dense(model)])[0] if dense(model) in run_sheet.files else None
 
 
-class Estimates:
-    """Functions of the numbers of a run, each with its error."""
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What tables, figures and claims are made from."""
 
-    def __init__(self, run_sheet: RunSheet, results: Results) -> None:
-        self._results, self._sums = results, ItemSums(run_sheet)
+    sheet: RunSheet
+    results: Results
+    significance: Significance
 
-    def of(self, compute: Compute, *wanted: tuple[Group, Quantity]) -> Estimate | None:
+    @functools.cached_property
+    def sums(self) -> ItemSums:
+        """The run's numbers as sums over items, whose files are read once."""
+        return ItemSums(self.sheet)
+
+    def estimate(self, compute: Compute, *wanted: tuple[Group, Quantity]) -> Estimate | None:
         """Return ``compute`` of so many numbers, None where results.csv lacks one.
 
         The error is None where a number is no function of the items.
         """
-        measured = [each.value for pair in wanted if (each := self._results.of(*pair))]
+        measured = [each.value for pair in wanted if (each := self.results.of(*pair))]
         if len(measured) < len(wanted):
             return None
         value = float(compute(*measured))
         samples: dict[str, list[tuple[int, Sums | None]]] = {}
         for number, (group, quantity) in enumerate(wanted):
-            sums = [(number, self._sums.of(point, quantity)) for point in group.checkpoints()]
+            sums = [(number, self.sums.of(point, quantity)) for point in group.checkpoints()]
             samples.setdefault(quantity.benchmark, []).extend(sums)
         owners = [number for sample in samples.values() for number, _ in sample]
 
@@ -231,20 +238,6 @@ class Estimates:
         seeds = by_number([value for part in parts for value in part.values])
         singles = [compute(*(s[k % len(s)] for s in seeds)) for k in range(max(map(len, seeds)))]
         return with_seeds(combined(over_seeds, *parts), singles)
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """What tables, figures and claims are made from."""
-
-    sheet: RunSheet
-    results: Results
-    significance: Significance
-
-    @functools.cached_property
-    def estimates(self) -> Estimates:
-        """Functions of the run's numbers with their errors; files of items are read once."""
-        return Estimates(self.sheet, self.results)
 
     def points(self, names: Sequence[str], asked_by: str) -> list[Checkpoint]:
         """Return the checkpoints of the first of the named experiments that the run has.

@@ -146,7 +146,7 @@ def changes(run: Run, slug: str) -> Drawing:
             for group in pruned:
                 both = [(one, quantity) for one in (dense, group) if one]
                 mine = (group.model, group.method, group.calibration) == (model, *line)
-                estimate = run.estimates.of(np.subtract, *both) if mine else None
+                estimate = run.estimate(np.subtract, *both) if mine else None
                 if estimate is None:
                     continue
                 change, width = 100 * estimate.value, estimate.half_width()
@@ -219,7 +219,7 @@ def heatmap(run: Run, slug: str) -> Drawing:
                 rows.append(row)
                 both = [(each, quantity) for each in (group, dense) if each]
                 other = len(both) == 2 and group != dense
-                found = run.estimates.of(np.subtract, *both) if other else None
+                found = run.estimate(np.subtract, *both) if other else None
                 half = found.half_width() if found else None
                 # Not a number where it is not known or its interval covers 0.
                 clear = found is not None and half is not None and abs(found.value) > half

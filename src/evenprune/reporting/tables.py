@@ -3,6 +3,7 @@
 What is bold, what carries a dagger, how many digits: all is settled here.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -161,10 +162,5 @@ class Table:
 
 def units(columns: Sequence[Column]) -> list[list[Column]]:
     """Return columns in groups that share a head."""
-    parts: list[list[Column]] = []
-    for column in columns:
-        if parts and column.span and parts[-1][0].span == column.span:
-            parts[-1].append(column)
-        else:
-            parts.append([column])
-    return parts
+    spans = itertools.groupby(columns, lambda one: (one.span, "" if one.span else one.key))
+    return [list(shared) for _, shared in spans]
