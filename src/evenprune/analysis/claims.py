@@ -65,12 +65,9 @@ class Finding:
     reason: str
     joint: float | None = None
 
-    def counts(self) -> tuple[int, int]:
-        """Return how many of our comparisons count for and against the claim."""
-        return _counts(self.ours, self.adjusted)
 
-
-def _counts(found: Iterable[Comparison], adjusted: Mapping[Key, float]) -> tuple[int, int]:
+def counts(found: Iterable[Comparison], adjusted: Mapping[Key, float]) -> tuple[int, int]:
+    """Return how many comparisons count for and against a claim."""
     clear = [c for c in found if adjusted.get(c.key, 1.0) < ALPHA]
     return sum(c.lead > 0 for c in clear), sum(c.lead < 0 for c in clear)
 
@@ -96,7 +93,7 @@ def verdict(
     tested = [c for c in found if c.key in adjusted]
     if not tested:
         return NOT_TESTED
-    supporting, opposing = _counts(tested, adjusted)
+    supporting, opposing = counts(tested, adjusted)
     together = all(c.lead > 0 for c in found) and joint is not None and joint < ALPHA
     short = IN_DIRECTION if together else NOT_SUPPORTED
     if most:

@@ -115,11 +115,8 @@ class PrintedNumbers:
 
     def __init__(self) -> None:
         self._values = {key: value for key, (value, _) in printed_values().items()}
+        self.models = list(dict.fromkeys(key[0] for key in self._values))
         self.missing: dict[str, None] = {}
-
-    def models(self) -> list[str]:
-        """Return the models that the paper prints numbers of."""
-        return list(dict.fromkeys(key[0] for key in self._values))
 
     def value(self, point: Place, name: str) -> float | None:
         """Return a printed number on the scale of results.csv, None where none is printed."""
@@ -155,11 +152,8 @@ class RunNumbers:
         self._run, self._sheet = run, run.sheet
         self._groups = {group.key: group for group in groups(sorted(run.sheet.files))}
         self.words = functools.partial(labels.words_of, run.sheet)
+        self.models = list(dict.fromkeys(point.model for point in run.sheet.shown))
         self.missing: dict[str, None] = {}
-
-    def models(self) -> list[str]:
-        """Return the models of this run in the order of its experiments."""
-        return list(dict.fromkeys(point.model for point in self._sheet.shown))
 
     def _quantity(self, name: str) -> Quantity | str:
         """Return what results.csv calls a number, or in words what the run lacks for it."""
@@ -284,7 +278,7 @@ def versus_sparsegpt(
     margins: bool = False,
 ) -> Iterator[Found]:
     """Compare Debias-SparseGPT with the baselines: is it better (or not worse)?"""
-    for model, regime, base, name in product(numbers.models(), regimes, baselines, names):
+    for model, regime, base, name in product(numbers.models, regimes, baselines, names):
         rival = Place(model, base, regime, "none" if base == "magnitude" else calibration)
         rival = _dense(model) if base == "dense" else rival
         ours, against = Place(model, OURS, regime, calibration), f"vs {METHOD_LABELS[base]}"
@@ -299,7 +293,7 @@ def versus_calibration(
     margins: bool = False,
 ) -> Iterator[Found]:
     """Compare at 2:4 the first calibration of each pair with the second: is it better?"""
-    for pair, model, method, name in product(pairs, numbers.models(), methods, names):
+    for pair, model, method, name in product(pairs, numbers.models, methods, names):
         ours, base = (Place(model, method, "2of4", calibration) for calibration in pair)
         against = f"vs {numbers.words(base, 'calibration')} ({METHOD_LABELS[method]})"
         yield compare(numbers, ours, base, name, against, margins)
@@ -316,7 +310,7 @@ def _pair(model: str, regime: str, calibration: str = "ss") -> tuple[Place, Plac
 
 def dense_shift(numbers: Numbers) -> Iterator[Found]:
     """Compare the distances of both methods' UnQover accuracy to the dense model's."""
-    for model, regime in product(numbers.models(), REGIMES):
+    for model, regime in product(numbers.models, REGIMES):
         points = (*_pair(model, regime), _dense(model))
         shift = numbers.estimate(
             lambda ours, base, dense: abs(base - dense) - abs(ours - dense),
@@ -327,7 +321,7 @@ def dense_shift(numbers: Numbers) -> Iterator[Found]:
 
 def hit_hardest(numbers: Numbers) -> Iterator[Found]:
     """Compare SparseGPT's change of UnQover from dense with that of every other accuracy."""
-    for model, name in product(numbers.models(), ("hellaswag", "mmlu", "bbq")):
+    for model, name in product(numbers.models, ("hellaswag", "mmlu", "bbq")):
         both = _pair(model, "1of4")[1], _dense(model)
         more = numbers.estimate(
             lambda ours, dense, other, others: abs(ours - dense) - abs(other - others),
@@ -349,7 +343,7 @@ def gain_more(
 def uncertain_gain_more(numbers: Numbers) -> Iterator[Found]:
     """Compare the UnQover gains of the models whose dense versions are most and least certain."""
     known: list[tuple[float, str]] = []
-    for model in numbers.models():
+    for model in numbers.models:
         entropy = numbers.estimate(lambda value: value, (_dense(model), "unqover:entropy_correct"))
         if entropy is not None and better(numbers, *_pair(model, "1of4"), "unqover") is not None:
             known.append((entropy.value, model))
@@ -364,7 +358,7 @@ def uncertain_gain_more(numbers: Numbers) -> Iterator[Found]:
 
 def gains_more(numbers: Numbers) -> Iterator[Found]:
     """Compare the two methods' gains from 256 added texts at 2:4."""
-    for model, name in product(numbers.models(), ("mmlu", "unqover")):
+    for model, name in product(numbers.models, ("mmlu", "unqover")):
         pairs = [_pair(model, "2of4", calibration) for calibration in ("ss-uc256", "ss")]
         label = f"{place_label(numbers, pairs[1][0])}: {LABELS[name]} gain vs SparseGPT's"
         yield label, gain_more(numbers, name, *pairs)
@@ -372,7 +366,7 @@ def gains_more(numbers: Numbers) -> Iterator[Found]:
 
 def at_2of4(numbers: Numbers, calibration: str = "ss") -> Iterator[tuple[Place, Place, str]]:
     """Yield each model pruned to 2:4 by both methods, with the dense one and the method's name."""
-    for model, method in product(numbers.models(), (BASE, OURS)):
+    for model, method in product(numbers.models, (BASE, OURS)):
         yield Place(model, method, "2of4", calibration), _dense(model), METHOD_LABELS[method]
 
 
@@ -401,7 +395,7 @@ def faster_than_dense(numbers: Numbers) -> Iterator[Found]:
 
 def as_fast(numbers: Numbers) -> Iterator[Found]:
     """Compare the throughputs of both methods: within the relative margin is as claimed."""
-    for model in numbers.models():
+    for model in numbers.models:
         ours, base = _pair(model, "2of4", "ss-uc256")
         gap = better(numbers, ours, base, SPEED)
         label = f"{place_label(numbers, ours)}: throughput distance to SparseGPT's"
@@ -411,7 +405,7 @@ def as_fast(numbers: Numbers) -> Iterator[Found]:
 
 def outputs_change_most(numbers: Numbers) -> Iterator[Found]:
     """Compare the share of o_proj among the 20 most different matrices with that among all."""
-    for model in numbers.models():
+    for model in numbers.models:
         point = Place(model, OURS, "2of4", "ss-uc256")
         if listed := numbers.concentration(point):
             label = f"{place_label(numbers, point)}: {listed.found} of {listed.top} are "

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..analysis import mask_diffs
-from ..analysis.claims import ALPHA, Finding, findings
+from ..analysis.claims import ALPHA, Finding, counts, findings
 from ..analysis.comparisons import Comparison, Key
 from ..analysis.labels import model_label, pair_label, point_label
 from ..analysis.results import Group, Quantity, Run, dense_group, groups
@@ -120,7 +120,7 @@ def our_evidence(finding: Finding) -> str:
     ours, adjusted = finding.ours, finding.adjusted
     if len(ours) <= SHOWN:
         return "; ".join(describe(c, adjusted) for c in ours)
-    supporting, opposing = finding.counts()
+    supporting, opposing = counts(ours, adjusted)
     text = f"{sum(c.lead > 0 for c in ours)} of {len(ours)} as claimed, {supporting} clearly; "
     text += f"{opposing} clearly against"
     text += f"; joint {inference.p_text(finding.joint)}" if finding.joint is not None else ""
@@ -135,7 +135,7 @@ def claims(run: Run, slug: str) -> Table:
     for finding in findings(run):
         claim, printed = finding.claim, printed_evidence(finding)
         measured = ". ".join(filter(None, [our_evidence(finding), finding.reason]))
-        supporting, opposing = finding.counts()
+        supporting, opposing = counts(finding.ours, finding.adjusted)
         identity = {"claim": claim.slug}
         identity |= {name: getattr(claim, name) for name in ("wording", "text", "place")}
         identity |= {"printed": printed, "comparisons": str(len(finding.ours))}
@@ -208,5 +208,4 @@ def _mean_cell(column: Column, values: Sequence[float]) -> Cell:
     error = float(np.std(values, ddof=1)) / math.sqrt(n)
     width = inference.t_quantile(0.975, n - 1) * error
     ends = (mean - width, mean + width)
-    text = f"{column.show(mean)} [{', '.join(map(column.show, ends))}]"
-    return Cell(mean, text, error=error, ends=ends)
+    return Cell(mean, column.with_ends(mean, ends), error=error, ends=ends)

@@ -52,13 +52,12 @@ def ratio_cells(run: Run, group: Group) -> dict[str, Cell]:
     if ratio is None:
         return {RATIO.key: Cell(None, RATIO.show(None)), VERDICT.key: said}
     ends = None if ratio.low is None or ratio.high is None else (ratio.low, ratio.high)
-    text = RATIO.show(ratio.value) + (f" [{', '.join(map(RATIO.show, ends))}]" if ends else "")
     pair = (group, dense_group(run.sheet, group.model))
     both = [run.results.of(each, SPEED) for each in pair if each]
     speeds = [each.printed for each in both if each and each.printed]
     theirs = speeds[0] / speeds[1] if len(speeds) == 2 else None
     source = Quantity("serving", RATIO.key).path
-    cell = Cell(ratio.value, text, theirs, ends=ends, source=source)
+    cell = Cell(ratio.value, RATIO.with_ends(ratio.value, ends), theirs, ends=ends, source=source)
     return {RATIO.key: cell, VERDICT.key: said}
 
 

@@ -46,6 +46,10 @@ class Column:
         """Return a value as shown in this column, a difference ``signed``; an en dash for none."""
         return "–" if value is None else number_text(value * self.scale, self.digits, signed)
 
+    def with_ends(self, value: float, ends: Ends | None) -> str:
+        """Return a value with the interval behind it, where there is one."""
+        return self.show(value) + (f" [{', '.join(map(self.show, ends))}]" if ends else "")
+
     def plain(self, value: float | None) -> str:
         """Return a value as in the CSV: the same digits, an ASCII sign, empty for none."""
         return "" if value is None else f"{value * self.scale:.{self.digits}f}"
