@@ -205,9 +205,8 @@ def collect(run_sheet: RunSheet) -> pd.DataFrame:
     check_one_base(run_sheet)
     numbers: dict[Checkpoint, Numbers] = {}
     progress = Progress(len(run_sheet.files), "collect-results")
-    read = functools.lru_cache(maxsize=32)(
-        fidelity.read_answers
-    )  # a dense model's, again and again
+    # A dense model's answers are compared with those of many others.
+    read = functools.lru_cache(maxsize=32)(fidelity.read_answers)
     for point, files in run_sheet.files.items():
         numbers[point] = checkpoint_values(run_sheet, point)
         numbers[point] |= fidelity.fidelity_values(run_sheet, point, read)
