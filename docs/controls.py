@@ -13,7 +13,7 @@ from pages import between, write
 
 import evenprune
 from evenprune.comparison.differences import Tested, compare_results, judged
-from evenprune.reporting.plots import STYLE
+from evenprune.reporting.figures import STYLE
 
 FOLDER = Path(__file__).resolve().parent
 ROWS, PAGE = FOLDER / "controls.csv", FOLDER / "bias.md"

@@ -30,7 +30,7 @@ from evenprune.data.defaults import catalogue_model, dataset_folder
 from evenprune.data.packages import fetch_wheel, gguf_folder
 from evenprune.evaluation.load_model import Loader
 from evenprune.models.stored import stored_form
-from evenprune.reporting.plots import STYLE
+from evenprune.reporting.figures import STYLE
 from evenprune.tasks.protocol import make_protocol
 
 FOLDER = Path(__file__).resolve().parent

@@ -19,10 +19,9 @@ from reporting_run import (
 from scipy.stats import t
 
 from evenprune.analysis import claims as verdicts
-from evenprune.analysis import run as runs
-from evenprune.analysis.claim_numbers import PrintedNumbers, RunNumbers
+from evenprune.analysis import item_sums
 from evenprune.analysis.claims import adjust
-from evenprune.analysis.comparisons import Comparison, gained
+from evenprune.analysis.comparisons import Comparison, PrintedNumbers, RunNumbers, gained
 from evenprune.analysis.measurements import log_ratios, read_measurement
 from evenprune.stats.inference import Estimate
 from evenprune.stats.records import read_records
@@ -302,7 +301,7 @@ def test_errors_are_of_clusters_whatever_is_compared(repo, tmp_path, monkeypatch
         ]  # fmt: skip
 
     once = errors()
-    monkeypatch.setattr(runs, "read_records", grown)
+    monkeypatch.setattr(item_sums, "read_records", grown)
     assert all(once)
     assert errors() == pytest.approx(once)
     # results.csv, so tables, page and figures, have the same error of one value.

@@ -5,10 +5,8 @@ from dataclasses import replace
 import pytest
 from reporting_run import made_table, prepare, read_csv, small_config
 
-from evenprune.analysis.results import Quantity
 from evenprune.config.grids import Checkpoint, in_calibration
 from evenprune.reporting.rows import difference, embolden
-from evenprune.reporting.table_columns import Field
 from evenprune.reporting.tables import Cell, Column, Row
 
 SETS = {
@@ -94,7 +92,7 @@ def test_bold_needs_two_clean_values_and_differences_keep_the_mark():
     known, *clean = (Cell(9.0, "9", in_calibration=True), Cell(1.0, "1"), Cell(2.0, "2"))
     for cells, bold in (((known, *clean), [False, False, True]), ((known, clean[0]), [False] * 2)):
         rows = [Row(("r",), {"c": replace(cell)}) for cell in cells]
-        embolden(rows, [Field(column, Quantity("b", "m"))], range(len(rows)))
+        embolden(rows, [column], range(len(rows)))
         assert [row.cells["c"].bold for row in rows] == bold
     assert difference(column, known, clean[0]).in_calibration
     assert not difference(column, *clean).in_calibration

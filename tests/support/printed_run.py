@@ -9,8 +9,7 @@ from pathlib import Path
 
 from evenprune.analysis import mask_diffs
 from evenprune.analysis.printed import DIFFERENCE, printed_rows, scaled
-from evenprune.analysis.results import POINT, Measured, Quantity, Results, Significance
-from evenprune.analysis.run import Run
+from evenprune.analysis.results import POINT, Measured, Quantity, Results, Run, Significance
 from evenprune.analysis.significance import METHOD
 from evenprune.config import grids
 from evenprune.config.run_sheet import RunSheet

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from evenprune.analysis.run import read_run
+from evenprune.analysis.results import read_run
 from evenprune.cli import main
 from evenprune.config import grids
 from evenprune.config.config import Config, load_config

@@ -11,13 +11,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import yaml
-
+from ..io.yamlfile import own_yaml
 from ..stats import inference
 from . import comparisons
-from .claim_numbers import Numbers, PrintedNumbers, RunNumbers
-from .comparisons import Comparison, Key
-from .run import Run
+from .comparisons import Comparison, Key, Numbers, PrintedNumbers, RunNumbers
+from .results import Run
 
 DATA_FILES = ("claims.yaml",)  # part of this module's code, see codedigest.py
 
@@ -49,8 +47,7 @@ class Claim:
         return [Comparison(*one) for one in found if one[1] is not None]
 
 
-TEXT = Path(__file__).with_name(DATA_FILES[0]).read_text(encoding="utf-8")
-CLAIMS = tuple(Claim(**one) for one in yaml.safe_load(TEXT))
+CLAIMS = tuple(Claim(**one) for one in own_yaml(Path(__file__).with_name(DATA_FILES[0])))
 
 
 @dataclass(frozen=True)
@@ -68,12 +65,9 @@ class Finding:
     reason: str
     joint: float | None = None
 
-    def counts(self) -> tuple[int, int]:
-        """Return how many of our comparisons count for and against the claim."""
-        return _counts(self.ours, self.adjusted)
 
-
-def _counts(found: Iterable[Comparison], adjusted: Mapping[Key, float]) -> tuple[int, int]:
+def counts(found: Iterable[Comparison], adjusted: Mapping[Key, float]) -> tuple[int, int]:
+    """Return how many comparisons count for and against a claim."""
     clear = [c for c in found if adjusted.get(c.key, 1.0) < ALPHA]
     return sum(c.lead > 0 for c in clear), sum(c.lead < 0 for c in clear)
 
@@ -99,7 +93,7 @@ def verdict(
     tested = [c for c in found if c.key in adjusted]
     if not tested:
         return NOT_TESTED
-    supporting, opposing = _counts(tested, adjusted)
+    supporting, opposing = counts(tested, adjusted)
     together = all(c.lead > 0 for c in found) and joint is not None and joint < ALPHA
     short = IN_DIRECTION if together else NOT_SUPPORTED
     if most:

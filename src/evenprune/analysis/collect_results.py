@@ -35,12 +35,10 @@ from ..stats import inference
 from ..stats.inference import Estimate, Interval
 from ..stats.measures import is_rate
 from ..stats.paired import estimate_of
-from ..stats.records import read_records
-from . import dto, fidelity, mask_diffs, measurements, significance
-from .frames import make_frame, write_frame
+from . import fidelity, mask_diffs, measurements, significance
+from .frames import Number, Numbers, Quantity, make_frame, metric_values, write_frame
+from .item_sums import DTO, ItemSums, distance, dto_parts
 from .printed import printed_value
-from .results import Numbers, Quantity
-from .run import checkpoint_sums
 
 COLUMNS = (
     "model", "method", "regime", "calibration", "seed", "benchmark", "metric", "category",
@@ -56,62 +54,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--significance", type=Path, help="significance.csv; without it nothing is tested")
 
 
-def metric_values(benchmark: str, content: Any, path: Path | str) -> Numbers:
-    """Return a checkpoint's metrics, which are of ``path``: totals, then categories."""
-    with expected_form("metrics as {name: {value, n, stderr}}", path, "evaluate again"):
-        parts = {"": content["metrics"], **content.get("categories", {})}
-        numbers = {
-            Quantity(benchmark, name, category): _of(
-                each["value"], each.get("n"), each.get("stderr")
-            )
-            for category, metrics in parts.items()
-            for name, each in metrics.items()
-        }
-        # Under "protocol" a benchmark says how many items it chose from.
-        facts = content.get("spec", {}).get("protocol", {})
-        total = facts.get("items_in_split", facts.get("items_in_data"))
-    return numbers if total is None else numbers | {Quantity(benchmark, "items_total"): _of(total)}
-
-
-def _of(value: float | None, n: int | None = None, stderr: float | None = None) -> dict[str, Any]:
-    return {"value": value, "n": n, "stderr": stderr}
-
-
 def _ends(quantity: Quantity, interval: Interval | None, n: int | None) -> Numbers:
     """Return the ends of an interval, as ``<metric>_low`` and ``<metric>_high``."""
     ends = interval._asdict() if interval else {}
     return {
-        quantity._replace(metric=f"{quantity.metric}_{end}"): _of(bound, n)
+        quantity._replace(metric=f"{quantity.metric}_{end}"): Number(bound, n)
         for end, bound in ends.items()
     }
 
 
-def clustered_errors(run_sheet: RunSheet, point: Checkpoint, numbers: Numbers) -> Numbers:
+def clustered_errors(sums: ItemSums, point: Checkpoint, numbers: Numbers) -> Numbers:
     """Return numbers of a checkpoint with errors over clusters where items have them."""
-    read, changed = functools.lru_cache(maxsize=1)(read_records), {}
+    changed = Numbers()
     for quantity, number in numbers.items():
-        if number["stderr"]:
-            sums = checkpoint_sums(run_sheet, point, quantity, number["value"], read)
-            if sums and sums.clusters is not None:
-                estimate = estimate_of(sums)
-                changed[quantity] = {**number, "stderr": estimate.stderr if estimate else None}
+        known = sums.of(point, quantity) if number.stderr else None
+        if known and known.clusters is not None:
+            estimate = estimate_of(known)
+            changed[quantity] = number._replace(stderr=estimate.stderr if estimate else None)
     return changed
 
 
-def dto_values(run_sheet: RunSheet, point: Checkpoint, numbers: Numbers) -> Numbers:
+def dto_values(run_sheet: RunSheet, sums: ItemSums, point: Checkpoint, numbers: Numbers) -> Numbers:
     """Return the distance to the optimum where a checkpoint's metrics allow it, with its interval.
 
     ``n`` is the number of items of both parts. The standard error and the 95 % interval
     (metrics ``dto_low``, ``dto_high``) are those of ``stats.paired``, by cluster where items
     are clustered, within 0 and 1.
     """
-    parts = [numbers.get(Quantity(*part), _of(None))["value"] for part in dto.parts(run_sheet)]
+    parts = [numbers.get(part, Number(None)).value for part in dto_parts(run_sheet)]
     if not parts or None in parts:
         return {}
-    value, quantity = float(dto.distance(np.array(parts))), Quantity(dto.SLUG, dto.SLUG)
-    estimate = estimate_of(dto.distance_sums(run_sheet, point)) or Estimate(value)
-    ends = _ends(quantity, estimate.interval(0.0, 1.0), estimate.n)
-    return {quantity: _of(value, estimate.n, estimate.stderr), **ends}
+    value = float(distance(np.array(parts)))
+    estimate = estimate_of(sums.of(point, DTO)) or Estimate(value)
+    ends = _ends(DTO, estimate.interval(0.0, 1.0), estimate.n)
+    return {DTO: Number(value, estimate.n, estimate.stderr), **ends}
 
 
 def rate_ends(run_sheet: RunSheet, numbers: Numbers) -> Numbers:
@@ -122,7 +98,7 @@ def rate_ends(run_sheet: RunSheet, numbers: Numbers) -> Numbers:
     benchmarks, ends = run_sheet.config.benchmarks, Numbers()
     for quantity, number in numbers.items():
         slug, metric, category = quantity
-        value, n = number["value"], number["n"]
+        value, n = number.value, number.n
         judged = slug in benchmarks and is_rate(benchmarks[slug].task, metric)
         if judged and not category and value is not None and n:
             ends |= _ends(quantity, inference.wilson(round(value * n), n), n)
@@ -141,17 +117,17 @@ def calibration_values(path: Path) -> Numbers:
         }
         counts |= {(f"tokens_{name}", ""): tokens[name] for name in ("pairs", "texts")}
         counts["texts_kept", ""] = manifest["texts"]["kept"]
-    return {Quantity("calibration", *name): _of(count) for name, count in counts.items()}
+    return {Quantity("calibration", *name): Number(count) for name, count in counts.items()}
 
 
 def checkpoint_values(run_sheet: RunSheet, point: Checkpoint) -> Numbers:
     """Return all numbers of one checkpoint but those of its calibration set."""
-    numbers = Numbers()
+    numbers, sums = Numbers(), ItemSums(run_sheet)
     for slug in benchmarks_of(run_sheet.config, point):
         metrics = run_sheet.result_folder(point, slug) / METRICS
         numbers |= metric_values(slug, read_json(metrics), metrics)
-    numbers |= clustered_errors(run_sheet, point, numbers)
-    numbers |= rate_ends(run_sheet, numbers) | dto_values(run_sheet, point, numbers)
+    numbers |= clustered_errors(sums, point, numbers)
+    numbers |= rate_ends(run_sheet, numbers) | dto_values(run_sheet, sums, point, numbers)
     if path := run_sheet.measurement(point):
         numbers |= metric_values("serving", measurements.read_part(path, point), path)
         numbers |= measurements.ratio_values(run_sheet, point)
@@ -160,7 +136,7 @@ def checkpoint_values(run_sheet: RunSheet, point: Checkpoint) -> Numbers:
     if not point.is_base:
         path = run_sheet.ready(point)
         with expected_form("the report of check", path, "check that checkpoint again"):
-            numbers[Quantity("check", "sparsity")] = _of(float(read_check(path)["sparsity"]))
+            numbers[Quantity("check", "sparsity")] = Number(float(read_check(path)["sparsity"]))
     return numbers
 
 
@@ -231,14 +207,15 @@ def collect(run_sheet: RunSheet) -> pd.DataFrame:
     check_one_base(run_sheet)
     numbers: dict[Checkpoint, Numbers] = {}
     progress = Progress(len(run_sheet.checkpoints), "collect-results")
+    # A dense model's answers are compared with those of many others.
+    read = functools.lru_cache(maxsize=32)(fidelity.read_answers)
     for point in run_sheet.checkpoints:
         numbers[point] = checkpoint_values(run_sheet, point)
+        numbers[point] |= fidelity.fidelity_values(run_sheet, point, read)
         if path := run_sheet.calibration_manifest(point):
             owner = replace(point, method="", regime="")
             numbers[owner] = calibration_values(Path(path))
         progress.update()
-    for point, found in fidelity.fidelity_values(run_sheet):
-        numbers[point] |= found
     rows = []
     for point, own in numbers.items():
         for quantity, number in own.items():
@@ -247,7 +224,7 @@ def collect(run_sheet: RunSheet) -> pd.DataFrame:
             known = in_calibration(run_sheet.config, point, slug, category)
             about = {"printed": printed, "printed_table": table}
             about["in_calibration"] = "true" if known else "false"
-            rows.append({**asdict(point), **quantity._asdict(), **number, **about})
+            rows.append({**asdict(point), **quantity._asdict(), **number._asdict(), **about})
     return make_frame(rows, COLUMNS)
 
 

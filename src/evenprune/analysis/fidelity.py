@@ -8,28 +8,24 @@ log-likelihoods where a benchmark scores whole continuations.
 
 import itertools
 import operator
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from scipy.stats import entropy
 
-from ..config.facts import DENSE
 from ..config.finished import ITEMS
 from ..config.grids import Checkpoint, benchmarks_of
 from ..config.run_sheet import RunSheet
 from ..config.tasks import FACTS
 from ..io.errors import UserError
-from ..io.progress import Progress
 from ..io.reading import expected_form
 from ..stats.records import read_records
-from .results import Numbers, Quantity
-from .significance import pairs
+from .frames import Number, Numbers, Quantity
+from .significance import dense_of
 
 # Options to choose from are what is compared; perplexity and generated answers have none.
 WITH_OPTIONS = tuple(name for name, facts in FACTS.items() if facts.compared)
@@ -76,8 +72,8 @@ def js_divergence(first: ArrayLike, second: ArrayLike) -> NDArray[np.float64]:
     return np.maximum(entropy((p + q) / 2, base=2, axis=1) - parts, 0.0)
 
 
-def fidelity(pruned: Answers, dense: Answers) -> dict[str, dict[str, Any]]:
-    """Return the metrics as {name: {value, n, stderr}}.
+def fidelity(pruned: Answers, dense: Answers) -> dict[str, Number]:
+    """Return the metrics by name.
 
     ``flips`` is the share of items whose answer differs from the dense model's,
     ``flips_to_wrong`` and ``flips_to_right`` the shares that turn from correct to wrong and
@@ -99,26 +95,22 @@ def fidelity(pruned: Answers, dense: Answers) -> dict[str, dict[str, Any]]:
     for name, values in changes.items():
         one = values.astype(float)
         stderr = float(one.std(ddof=1) / np.sqrt(n)) if n > 1 else None
-        found[name] = {"value": float(one.mean()), "n": n, "stderr": stderr}
+        found[name] = Number(float(one.mean()), n, stderr)
     return found
 
 
-def fidelity_values(run_sheet: RunSheet) -> Iterator[tuple[Checkpoint, Numbers]]:
-    """Yield the fidelity on each benchmark of all pruned models that have a dense one.
+def fidelity_values(
+    run_sheet: RunSheet, point: Checkpoint, read: Callable[[Path], Answers] = read_answers
+) -> Numbers:
+    """Return a pruned model's fidelity on each benchmark; none where the run lacks its dense one.
 
-    Benchmarks without options have no fidelity, nor those that one of the two
-    does not have.
+    Benchmarks without options have no fidelity, nor those that one of the two does not have.
     """
-    config, work = run_sheet.config, defaultdict[tuple[Checkpoint, str], list[Checkpoint]](list)
-    for point, dense in pairs(run_sheet, DENSE):
-        for slug, entry in benchmarks_of(config, point).items():
-            if entry.task in WITH_OPTIONS and slug in benchmarks_of(config, dense):
-                work[dense, slug].append(point)
-    progress = Progress(sum(map(len, work.values())), "fidelity to dense")
-    for (dense, slug), points in work.items():
-        reference = read_answers(run_sheet.result_folder(dense, slug) / ITEMS)
-        for point in points:
-            answers = read_answers(run_sheet.result_folder(point, slug) / ITEMS)
-            found = fidelity(answers, reference).items()
-            yield point, {Quantity(slug, name): number for name, number in found}
-            progress.update()
+    dense, found = dense_of(run_sheet, point), Numbers()
+    theirs = benchmarks_of(run_sheet.config, dense) if dense else {}
+    for slug, entry in benchmarks_of(run_sheet.config, point).items():
+        if dense and entry.task in WITH_OPTIONS and slug in theirs:
+            both = [run_sheet.result_folder(one, slug) / ITEMS for one in (point, dense)]
+            metrics = fidelity(*map(read, both)).items()
+            found |= {Quantity(slug, name): number for name, number in metrics}
+    return found

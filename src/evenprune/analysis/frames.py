@@ -6,7 +6,7 @@ written with as many digits as read it back.
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -21,6 +21,60 @@ NUMBERS = (
     "detectable_better",
 )  # fmt: skip
 KEY = 8  # columns that name a row, the first ones of both files
+
+
+class Place(NamedTuple):
+    """A grid point by its names, whether the run has it or not."""
+
+    model: str
+    method: str
+    regime: str
+    calibration: str
+
+
+class Quantity(NamedTuple):
+    """What results.csv calls a number: benchmark, metric, and category ("" for the total)."""
+
+    benchmark: str
+    metric: str
+    category: str = ""
+
+    @property
+    def path(self) -> str:
+        """What a cell's path calls it: BENCHMARK/METRIC[/CATEGORY]."""
+        return "/".join(filter(None, self))
+
+
+class Number(NamedTuple):
+    """What results.csv says of a quantity of one checkpoint."""
+
+    value: float | None
+    n: int | None = None
+    stderr: float | None = None
+
+
+Numbers = dict[Quantity, Number]
+
+
+def metric_values(benchmark: str, content: Any, path: Path | str) -> Numbers:
+    """Return a checkpoint's metrics, which are of ``path``: totals, then categories."""
+    with expected_form("metrics as {name: {value, n, stderr}}", path, "evaluate again"):
+        numbers = {
+            Quantity(benchmark, name, category): Number(
+                each["value"], each.get("n"), each.get("stderr")
+            )
+            for category, metrics in {
+                "": content["metrics"],
+                **content.get("categories", {}),
+            }.items()
+            for name, each in metrics.items()
+        }
+        # Under "protocol" a benchmark says how many items it chose from.
+        facts = content.get("spec", {}).get("protocol", {})
+        total = facts.get("items_in_split", facts.get("items_in_data"))
+        return numbers | (
+            {} if total is None else {Quantity(benchmark, "items_total"): Number(total)}
+        )
 
 
 def make_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:

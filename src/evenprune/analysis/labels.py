@@ -15,6 +15,7 @@ from ..config.tasks import FACTS, JUDGED, OWN_TASKS
 from ..stats.verdicts import metrics_of
 
 if TYPE_CHECKING:  # pandas is not needed to call things by their names
+    from .frames import Place
     from .results import Group
 
 # Of parts of names that are not just written with a capital.
@@ -62,6 +63,13 @@ DATA_LABELS = {
 DTO_LABEL, THROUGHPUT_LABEL = "DTO", "throughput"
 
 
+def number_text(value: float, digits: int, signed: bool = False) -> str:
+    """Return a number with so many decimals; what is 0 after rounding has no minus."""
+    rounded = round(value, digits) + 0.0  # adding 0 makes a positive zero of a negative one
+    comma = "" if digits else ","  # counts have thousands apart
+    return f"{rounded:{'+' if signed else ''}{comma}.{digits}f}".replace("-", "−")
+
+
 def column_order(run_sheet: RunSheet) -> dict[str, Benchmark]:
     """Return all benchmarks in column order: by task, the one of the paper's data set first."""
     return {
@@ -70,8 +78,9 @@ def column_order(run_sheet: RunSheet) -> dict[str, Benchmark]:
 
 
 def model_label(run_sheet: RunSheet, model: str) -> str:
-    """Return a model's name in tables."""
-    return run_sheet.config.models[model].label
+    """Return a model's name in tables; one that the run does not know is called as it is."""
+    entry = run_sheet.config.models.get(model)
+    return entry.label if entry else model
 
 
 def method_label(run_sheet: RunSheet, method: str) -> str:
@@ -112,10 +121,15 @@ def judge_label(run_sheet: RunSheet, slug: str) -> str | None:
 
 
 def calibration_label(run_sheet: RunSheet, calibration: str) -> str:
-    """Return a calibration set's name in tables, such as ``StereoSet + UltraChat (256)``."""
-    if calibration == "none":
+    """Return a calibration set's name in tables, such as ``StereoSet + UltraChat (256)``.
+
+    One that the run does not know is called as it is.
+    """
+    if calibration == NO_CALIBRATION:
         return "–"
-    entry = run_sheet.config.calibrations[calibration]
+    entry = run_sheet.config.calibrations.get(calibration)
+    if entry is None:
+        return calibration
     label = " + ".join(DATA_LABELS.get(name, name) for name in entry.pairs)
     if entry.categories:
         label += f" ({', '.join(name.capitalize() for name in entry.categories)})"
@@ -125,31 +139,28 @@ def calibration_label(run_sheet: RunSheet, calibration: str) -> str:
     return label + (f", {entry.control.replace('-', ' ')}" if entry.control != "none" else "")
 
 
-def point_label(run_sheet: RunSheet, point: Checkpoint) -> str:
+def words_of(run_sheet: RunSheet, point: "Checkpoint | Group | Place", *parts: str) -> str:
+    """Return parts of a checkpoint or grid point in words, its calibration where it has one."""
+    words = {
+        "model": model_label(run_sheet, point.model),
+        "method": method_label(run_sheet, point.method),
+        "regime": REGIME_LABELS[point.regime],
+        "calibration": calibration_label(run_sheet, point.calibration),
+    }
+    return ", ".join(words[one] for one in parts if getattr(point, one) != NO_CALIBRATION)
+
+
+def point_label(run_sheet: RunSheet, point: "Checkpoint | Group") -> str:
     """Return model, method and sparsity of a checkpoint; its calibration if the run has several."""
-    words = [model_label(run_sheet, point.model), method_label(run_sheet, point.method)]
-    if not point.is_base:
-        words.append(REGIME_LABELS[point.regime])
-        used = {one.calibration for one in run_sheet.checkpoints} - {NO_CALIBRATION}
-        if point.calibration in used and len(used) > 1:
-            words.append(calibration_label(run_sheet, point.calibration))
-    return ", ".join(words)
-
-
-def group_labels(run_sheet: RunSheet, group: "Group") -> tuple[str, str]:
-    """Return the model of a grid point, and all else of it, in words."""
-    words = [method_label(run_sheet, group.method), REGIME_LABELS[group.regime]]
-    if group.calibration != NO_CALIBRATION:
-        words.append(calibration_label(run_sheet, group.calibration))
-    return model_label(run_sheet, group.model), "dense" if group.is_base else ", ".join(words)
+    several = len({one.calibration for one in run_sheet.checkpoints} - {NO_CALIBRATION}) > 1
+    own = () if point.is_base else ("regime", *["calibration"] * several)
+    return words_of(run_sheet, point, "model", "method", *own)
 
 
 def pair_label(run_sheet: RunSheet, group: "Group") -> str:
     """Return a grid point whose masks are compared: model, regime, calibration, a variant."""
-    words = [model_label(run_sheet, group.model), REGIME_LABELS[group.regime]]
-    words.append(calibration_label(run_sheet, group.calibration))
-    variant = group.method != "debias-sparsegpt"
-    return ", ".join([*words, *[method_label(run_sheet, group.method)] * variant])
+    variant = ["method"] * (group.method != "debias-sparsegpt")
+    return words_of(run_sheet, group, "model", "regime", "calibration", *variant)
 
 
 def own_protocol(run_sheet: RunSheet, model: str) -> str:

@@ -17,7 +17,8 @@ from ..config.run_sheet import RunSheet
 from ..io.checksums import check_sum
 from ..io.errors import UserError
 from ..io.reading import expected_form, iter_csv
-from .results import Group, Numbers, Quantity, Results, experiment_of, groups
+from .frames import Number, Numbers, Quantity
+from .results import Group, Results, experiment_of, groups
 
 SLUG = "masks"
 DISAGREEMENT, PATTERN = "disagreement", "pattern_disagreement"
@@ -60,13 +61,12 @@ def mask_values(path: Path) -> Numbers:
             }
             for name, count in counts.items():
                 totals[name] += count
-                number = {"value": float(row[name]), "n": count[1]}
-                found[Quantity(SLUG, name, category)] = number
+                found[Quantity(SLUG, name, category)] = Number(float(row[name]), count[1])
             value = float(row[FROBENIUS]) if row[FROBENIUS] else None
-            found[Quantity(SLUG, FROBENIUS, category)] = {"value": value, "n": weights}
+            found[Quantity(SLUG, FROBENIUS, category)] = Number(value, weights)
     for name, (part, whole) in totals.items():
         if whole:
-            found[Quantity(SLUG, name)] = {"value": int(part) / int(whole), "n": int(whole)}
+            found[Quantity(SLUG, name)] = Number(int(part) / int(whole), int(whole))
     return found
 
 

@@ -16,7 +16,8 @@ from ..io.checksums import again, read_sealed
 from ..io.errors import UserError
 from ..io.reading import expected_form
 from ..stats import inference
-from .results import Group, Numbers, Quantity, dense_group, groups
+from .frames import Number, Numbers, Quantity
+from .results import Group, dense_group, groups
 
 # Figures whose ratios to the dense model results.csv has.
 PAIRED = ("decode_tok_per_s", "j_per_token")
@@ -103,13 +104,18 @@ def ratio_values(run_sheet: RunSheet, point: Checkpoint) -> Numbers:
     ``<metric>_ratio``, the ends of its interval ``<metric>_ratio_low`` and ``_high``, the p-value
     ``<metric>_ratio_p_same``, and ``<metric>_log_ratio``, the mean logarithm with its error.
     """
-    (group,), found = groups([point]), dict[str, dict[str, Any]]()
+    (group,), found = groups([point]), Numbers()
     for metric in PAIRED:
         if ratio := ratio_to_dense(run_sheet, group, metric):
-            log = {"value": math.log(ratio.value), "n": ratio.n, "stderr": ratio.log_stderr}
-            found[f"{metric}_log_ratio"] = log
-            for end in ("value", "low", "high", "p_same"):
-                value, name = getattr(ratio, end), f"{metric}_ratio_{end}"
+            log = Number(math.log(ratio.value), ratio.n, ratio.log_stderr)
+            found[Quantity("serving", f"{metric}_log_ratio")] = log
+            ends = {
+                "": ratio.value,
+                "_low": ratio.low,
+                "_high": ratio.high,
+                "_p_same": ratio.p_same,
+            }
+            for end, value in ends.items():
                 if value is not None:
-                    found[name.removesuffix("_value")] = {"value": value, "n": ratio.n}
-    return {Quantity("serving", name): number for name, number in found.items()}
+                    found[Quantity("serving", f"{metric}_ratio{end}")] = Number(value, ratio.n)
+    return found

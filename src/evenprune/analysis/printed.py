@@ -7,27 +7,29 @@ or ``task:metric``; of a matrix's masks ``masks:metric/layer.module``. ``calibra
 difference row is ``diff``. A row without a model is a benchmark's size, ``task:size``.
 """
 
-import csv
 import functools
 from decimal import Decimal
-from importlib import resources
+from pathlib import Path
+
+import pandas as pd
 
 from ..config.declared import as_declared
 from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet
 from ..config.tasks import FACTS
+from ..io.reading import iter_csv
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("printed.csv",)
 DIFFERENCE = "diff"  # in the place of a calibration: a row of differences
+KEY = ("model", "method", "regime", "calibration", "metric")
 PERCENT_TASKS = ("hellaswag", "mmlu", "unqover", "bbq", "crows_pairs")
 
 
 @functools.cache
 def printed_rows() -> tuple[dict[str, str], ...]:
     """Return every row of ``printed.csv``."""
-    text = resources.files(__package__).joinpath("printed.csv").read_text(encoding="utf-8")
-    return tuple(csv.DictReader(text.splitlines()))
+    return tuple(row for _, row in iter_csv(Path(__file__).with_name(DATA_FILES[0])))
 
 
 @functools.cache
@@ -37,18 +39,12 @@ def printed_values() -> dict[tuple[str, ...], tuple[float, str]]:
     Percentages become fractions. A number that is printed in several tables is in all of
     them the same (a test checks it); where the digits differ the longer ones count.
     """
-    values: dict[tuple[str, ...], tuple[str, list[str]]] = {}
-    for row in printed_rows():
-        if not row["model"]:
-            continue  # the size of a benchmark is no model's
-        key = tuple(row[name] for name in ("model", "method", "regime", "calibration", "metric"))
-        value, tables = values.get(key, ("", []))
-        longer = row["value"] if len(row["value"]) > len(value) else value
-        values[key] = (longer, [*tables, row["table"]])
-    return {
-        key: (scaled(value, key[-1]), " ".join(dict.fromkeys(tables)))
-        for key, (value, tables) in values.items()
-    }
+    rows = pd.DataFrame([row for row in printed_rows() if row["model"]])  # else a benchmark's size
+    found = rows.groupby(list(KEY), sort=False).agg(
+        value=("value", lambda values: max(values, key=len)),
+        tables=("table", lambda names: " ".join(dict.fromkeys(names))),
+    )
+    return {key: (scaled(value, key[-1]), tables) for key, value, tables in found.itertuples()}
 
 
 def scaled(value: str, metric: str) -> float:

@@ -1,8 +1,17 @@
-"""results.csv and significance.csv as lookups for tables and figures."""
+"""A run as tables, figures and claims see it: its sheet, its numbers and its tests.
 
+``Results`` and ``Significance`` look up what stands in results.csv and significance.csv.
+``Run.estimate`` gives functions of a run's numbers with their errors: the one engine, for claims
+and figures. All checkpoints on a benchmark share its items and clusters, so that their values are
+paired, whatever their method, calibration or model. Benchmarks have items of their own, and are
+independent. With several calibration seeds, values are means over seeds, and the error over seeds
+is added.
+"""
+
+import functools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,26 +20,16 @@ from ..config.grids import Checkpoint, dense
 from ..config.run_sheet import RunSheet
 from ..io.errors import UserError
 from ..io.reading import expected_form
-from .frames import read_frame
+from ..stats.inference import Estimate
+from ..stats.paired import Sums, combined, jackknife, with_seeds
+from .frames import Place, Quantity, read_frame
+from .item_sums import ItemSums
 from .significance import COLUMNS, DENSE, MEAN, METHOD
 
 ALPHA = 0.01  # of the paper's dagger
-
-
-class Quantity(NamedTuple):
-    """What results.csv calls a number: benchmark, metric, and category ("" for the total)."""
-
-    benchmark: str
-    metric: str
-    category: str = ""
-
-    @property
-    def path(self) -> str:
-        """What a cell's path calls it: BENCHMARK/METRIC[/CATEGORY]."""
-        return "/".join(filter(None, self))
-
-
-Numbers = dict[Quantity, dict[str, Any]]  # {value, n, stderr} of each
+OURS = "debias-sparsegpt"
+WIDEST = ("regimes", "main", "*")  # experiments, the one with most regimes first
+Compute = Callable[..., Any]  # of numbers, or of arrays of numbers
 
 
 @dataclass(frozen=True)
@@ -52,11 +51,10 @@ class Measured:
     error: float | None = None
 
 
-POINT = ("model", "method", "regime", "calibration")
+POINT = Place._fields
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """The checkpoints of one grid point: everything but the seed."""
 
     model: str
@@ -66,29 +64,24 @@ class Group:
     seeds: tuple[int, ...]
 
     @property
+    def key(self) -> Place:
+        """Everything but the seeds."""
+        return Place(*self[:4])
+
+    @property
     def is_base(self) -> bool:
         """Whether this is the base model itself."""
         return self.method == DENSE
 
     @property
-    def named(self) -> dict[str, str]:
-        """What a CSV calls it, without the seeds."""
-        return dict(zip(POINT, self.key, strict=True))
-
-    @property
     def identity(self) -> dict[str, str]:
         """What a table's CSV calls it."""
-        return {**self.named, "seeds": " ".join(map(str, self.seeds))}
+        return {**self.key._asdict(), "seeds": " ".join(map(str, self.seeds))}
 
     @property
     def seed(self) -> str:
         """What significance.csv calls its seed: of several their mean."""
         return str(self.seeds[0]) if len(self.seeds) == 1 else MEAN
-
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """Everything but the seeds."""
-        return self.model, self.method, self.regime, self.calibration
 
     def checkpoints(self) -> list[Checkpoint]:
         """Return one checkpoint a seed."""
@@ -97,9 +90,9 @@ class Group:
 
 def groups(checkpoints: Sequence[Checkpoint]) -> list[Group]:
     """Return the grid points of checkpoints, in their order, with the seeds of each."""
-    seeds: dict[tuple[str, str, str, str], list[int]] = {}
+    seeds: dict[Place, list[int]] = {}
     for one in checkpoints:
-        key = (one.model, one.method, one.regime, one.calibration)
+        key = Place(one.model, one.method, one.regime, one.calibration)
         seeds.setdefault(key, []).append(one.seed)
     return [Group(*key, tuple(values)) for key, values in seeds.items()]
 
@@ -184,9 +177,9 @@ class Significance:
         """Return the test of the difference to the dense model, None where nothing was tested."""
         return self._tests.get((DENSE, *group.key, group.seed, benchmark, metric))
 
-    def of(self, group: Group, benchmark: str, metric: str) -> tuple[float, float] | None:
+    def of(self, group: Group, quantity: Quantity) -> tuple[float, float] | None:
         """Return (difference to sparsegpt, p) of a grid point, None where nothing was tested."""
-        row = self._tests.get((METHOD, *group.key, group.seed, benchmark, metric), {})
+        row = self._tests.get((METHOD, *group.key, group.seed, *quantity[:2]), {})
         pair = (row.get("diff"), row.get("p"))
         return None if None in pair else pair  # type: ignore[return-value]
 
@@ -200,3 +193,68 @@ def experiment_of(run_sheet: RunSheet, names: Sequence[str]) -> str:
 def dense_group(run_sheet: RunSheet, model: str) -> Group | None:
     """Return the dense grid point of a model if the run has it, else None."""
     return groups([dense(model)])[0] if dense(model) in run_sheet.checkpoints else None
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What tables, figures and claims are made from."""
+
+    sheet: RunSheet
+    results: Results
+    significance: Significance
+
+    @functools.cached_property
+    def sums(self) -> ItemSums:
+        """The run's numbers as sums over items, whose files are read once."""
+        return ItemSums(self.sheet)
+
+    def estimate(self, compute: Compute, *wanted: tuple[Group, Quantity]) -> Estimate | None:
+        """Return ``compute`` of so many numbers, None where results.csv lacks one.
+
+        The error is None where a number is no function of the items.
+        """
+        measured = [each.value for pair in wanted if (each := self.results.of(*pair))]
+        if len(measured) < len(wanted):
+            return None
+        value = float(compute(*measured))
+        samples: dict[str, list[tuple[int, Sums | None]]] = {}
+        for number, (group, quantity) in enumerate(wanted):
+            sums = [(number, self.sums.of(point, quantity)) for point in group.checkpoints()]
+            samples.setdefault(quantity.benchmark, []).extend(sums)
+        owners = [number for sample in samples.values() for number, _ in sample]
+
+        def by_number(values: Sequence[Any]) -> list[list[Any]]:
+            """Return each number's seeds, of values benchmark by benchmark."""
+            return [[v for v, of in zip(values, owners) if of == k] for k in range(len(wanted))]
+
+        def over_seeds(*values: Any) -> Any:
+            return compute(*(sum(seeds) / len(seeds) for seeds in by_number(values)))
+
+        found = [[one for _, one in sample if one is not None] for sample in samples.values()]
+        whole = sum(map(len, found)) == len(owners)
+        parts = [part for sample in found if whole and (part := jackknife(*sample)) is not None]
+        if len(parts) < len(samples):
+            return Estimate(value)
+        seeds = by_number([value for part in parts for value in part.values])
+        singles = [compute(*(s[k % len(s)] for s in seeds)) for k in range(max(map(len, seeds)))]
+        return with_seeds(combined(over_seeds, *parts), singles)
+
+    def points(self, names: Sequence[str], asked_by: str) -> list[Checkpoint]:
+        """Return the checkpoints of the first of the named experiments that the run has.
+
+        ``*`` is any of them. Raises UserError where it has none.
+        """
+        return self.sheet.experiment(experiment_of(self.sheet, names), asked_by)
+
+    def dagger_test(self, group: Group, quantity: Quantity) -> tuple[float, float] | None:
+        """Return (difference to SparseGPT, p) of the test that the paper's dagger stands for.
+
+        Debias-SparseGPT's only; None for other methods and where nothing was tested.
+        """
+        ours = self.sheet.base_method(group.method) == OURS
+        return self.significance.of(group, quantity) if ours else None
+
+
+def read_run(sheet: RunSheet, results: Path, significance: Path) -> Run:
+    """Return a run with what collect-results wrote of it."""
+    return Run(sheet, Results(results), Significance(significance))

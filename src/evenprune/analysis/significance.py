@@ -22,7 +22,6 @@ smallest change for the worse that would be seen in 80 % of runs, by one test at
 """
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -31,19 +30,17 @@ import numpy as np
 import pandas as pd
 
 from ..config.facts import DENSE, METHODS, NO_CALIBRATION, is_calibrated
-from ..config.finished import ITEMS, read_result
+from ..config.finished import ITEMS
 from ..config.grids import Checkpoint, benchmarks_of, dense, in_calibration, method_options
 from ..config.run_sheet import RunSheet, has_paper_form
-from ..config.tasks import FACTS
 from ..io.progress import Progress
 from ..io.reading import expected_form
 from ..stats import verdicts
 from ..stats.measures import MEASURES
-from ..stats.paired import Sums, fitting, read_sums, sums_of
-from ..stats.records import first_part, read_records
+from ..stats.paired import Sums
 from ..stats.verdicts import PairedTest, kind, metrics_of, paired_test
-from . import dto
-from .frames import make_frame
+from .frames import Quantity, make_frame
+from .item_sums import DTO, ItemSums, benchmarks_behind, dto_parts
 
 COLUMNS = (
     "model", "method", "baseline", "regime", "calibration", "seed", "benchmark", "metric",
@@ -63,62 +60,34 @@ PARTS = {"crows_pairs": ("pct_stereotype_shared",)}
 class Question(NamedTuple):
     """What is compared: the name of the row, and its task.
 
-    ``judged``: it is one of the compared metrics, over which verdicts are corrected.
+    ``kind``: what it is judged as if it is one of the compared metrics, over which verdicts are
+    corrected, else "".
     """
 
     benchmark: str
     metric: str
     task: str
-    judged: bool
+    kind: str = ""
 
 
-class Scores:
-    """The metrics of checkpoints as sums over items, each file read once in a while."""
+def clean_sums(sums: ItemSums, question: Question, point: Checkpoint) -> Sums | None:
+    """Return what is compared of a checkpoint; None where no item has a score of it.
 
-    def __init__(self, run_sheet: RunSheet) -> None:
-        self._run_sheet = run_sheet
-        # A dense model is the other half of many pairs, and comes again and again.
-        self._sums = functools.lru_cache(maxsize=256)(self._read)
-        self._rows = functools.lru_cache(maxsize=2)(
-            lambda point, slug: read_records(run_sheet.result_folder(point, slug) / ITEMS)
-        )
-
-    def of(self, question: Question, point: Checkpoint) -> Sums | None:
-        """Return what is compared of a checkpoint; None where no item has a score of it.
-
-        Nor has a benchmark that the checkpoint does not have, or that is no clean test of it.
-        """
-        config, distance = self._run_sheet.config, question.task == dto.SLUG
-        own = (dto.Component(question.benchmark, question.metric),)
-        parts = dto.parts(self._run_sheet) if distance else own
-        for slug, _ in parts:
-            if slug not in benchmarks_of(config, point) or in_calibration(config, point, slug):
-                return None
-        sums = [one for part in parts if (one := self._sums(point, part)) is not None]
-        if len(sums) < len(parts):
+    Nor has a benchmark that the checkpoint does not have, or that is no clean test of it.
+    """
+    config = sums.run_sheet.config
+    for slug in benchmarks_behind(sums.run_sheet, question.benchmark):
+        if slug not in benchmarks_of(config, point) or in_calibration(config, point, slug):
             return None
-        return dto.joined_sums(sums) if distance else sums[0]
+    return sums.scored(point, Quantity(question.benchmark, question.metric))
 
-    def constant(self, question: Question, point: Checkpoint) -> str:
-        """Return whether a model answers a question's benchmark by one letter, in words."""
-        path = self._run_sheet.result_folder(point, question.benchmark) / ITEMS
-        with expected_form("records of answers", path, "evaluate again"):
-            rows = self._rows(point, question.benchmark)
-            return verdicts.constant_answer(question.task, question.metric, rows)
 
-    def _read(self, point: Checkpoint, part: dto.Component) -> Sums | None:
-        slug, metric = part
-        task, rows = self._run_sheet.config.benchmarks[slug].task, self._rows(point, slug)
-        folder = self._run_sheet.result_folder(point, slug)
-        if task != "perplexity" and metric not in FACTS[task].optional:
-            return read_sums(folder / ITEMS, task, metric, rows)
-        form = f"records with a score for {metric}"
-        with expected_form(form, folder / ITEMS, "evaluate again"):
-            if task == "perplexity":
-                recorded = read_result(folder)["metrics"][metric]["value"]
-                return fitting(task, metric, first_part(rows), recorded)
-            sums = sums_of(MEASURES[task, metric], rows)
-            return sums if sums.parts[:, 1].any() else None
+def constant(sums: ItemSums, question: Question, point: Checkpoint) -> str:
+    """Return whether a model answers a question's benchmark by one letter, in words."""
+    path = sums.run_sheet.result_folder(point, question.benchmark) / ITEMS
+    with expected_form("records of answers", path, "evaluate again"):
+        rows = sums.rows(point, question.benchmark)
+        return verdicts.constant_answer(question.task, question.metric, rows)
 
 
 def columns_of(
@@ -198,12 +167,12 @@ def questions(run_sheet: RunSheet, against: str) -> list[Question]:
             names += PARTS.get(entry.task, ())
             names += ["says_unsafe_paper"] if has_paper_form(entry) else []
         every += [
-            Question(slug, name, entry.task, name in compared)
+            Question(slug, name, entry.task, kind(entry.task, name) if name in compared else "")
             for name in dict.fromkeys(names)
             if (entry.task, name) in MEASURES
         ]
-    if against == METHOD and dto.parts(run_sheet):
-        every.append(Question(dto.SLUG, dto.SLUG, dto.SLUG, False))
+    if against == METHOD and dto_parts(run_sheet):
+        every.append(Question(*DTO[:2], DTO.benchmark))
     return every
 
 
@@ -213,7 +182,7 @@ def tests(run_sheet: RunSheet) -> pd.DataFrame:
     A benchmark that one of the two checkpoints does not have, or that is no clean test of them, is
     not compared.
     """
-    scores = Scores(run_sheet)
+    sums = ItemSums(run_sheet)
     asked = {against: pairs(run_sheet, against) for against in (METHOD, DENSE)}
     progress = Progress(sum(map(len, asked.values())), "paired tests")
     rows: list[dict[str, Any]] = []
@@ -223,38 +192,35 @@ def tests(run_sheet: RunSheet) -> pd.DataFrame:
             members = list(seeds)
             point, base = members[0]
             head = {**dataclasses.asdict(point), "baseline": base.method, "against": against}
-            for seed, question, columns in _family(scores, wanted, members):
-                what = kind(question.task, question.metric) if question.judged else ""
-                name = {"benchmark": question.benchmark, "metric": question.metric, "kind": what}
-                rows.append({**head, "seed": seed, **name, **columns})
+            for (seed, question), columns in _family(sums, wanted, members).items():
+                rows.append({**head, "seed": seed, **question._asdict(), **columns})
             progress.update(len(members))
     return make_frame(rows, COLUMNS)
 
 
 def _family(
-    scores: Scores, wanted: Sequence[Question], members: Sequence[tuple[Checkpoint, Checkpoint]]
-) -> list[tuple[str, Question, dict[str, Any]]]:
+    sums: ItemSums, wanted: Sequence[Question], members: Sequence[tuple[Checkpoint, Checkpoint]]
+) -> dict[tuple[str, Question], dict[str, Any]]:
     """Return the columns of each question, seed by seed and of their mean, of one grid point."""
     families: dict[str, dict[Question, PairedTest | None]] = {}
     cells: dict[tuple[str, Question], dict[str, Any]] = {}
     for question in wanted:
-        sums: dict[str, tuple[list[Sums], ...]] = {}
+        seeds: dict[str, tuple[list[Sums], ...]] = {}
         for pair in members:
-            both = [each for p in pair if (each := scores.of(question, p)) is not None]
+            both = [each for p in pair if (each := clean_sums(sums, question, p)) is not None]
             if len(both) == 2:
-                sums[str(pair[0].seed)] = ([both[0]], [both[1]])
-        if len(sums) > 1:
-            sums[MEAN] = tuple([side[0] for side in sides] for sides in zip(*sums.values()))
-        for seed, (ours, theirs) in sums.items():
+                seeds[str(pair[0].seed)] = ([both[0]], [both[1]])
+        if len(seeds) > 1:
+            seeds[MEAN] = tuple([side[0] for side in sides] for sides in zip(*seeds.values()))
+        for seed, (ours, theirs) in seeds.items():
             test = paired_test(question.task, question.metric, ours, theirs)
             cells[seed, question] = columns_of(test, ours, theirs)
-            if question.judged:
+            if question.kind:
                 families.setdefault(seed, {})[question] = test
     for seed, family in families.items():
-        constant = {question: scores.constant(question, members[0][1]) for question in family}
-        for question, verdict in verdicts.judged(family, constant=constant).items():
+        same = {question: constant(sums, question, members[0][1]) for question in family}
+        for question, verdict in verdicts.judged(family, constant=same).items():
             low, high = verdict.interval or NO_ENDS
-            cells[seed, question] |= {"verdict": verdict.word, "reason": verdict.reason}
-            corrected = {"p_holm": verdict.p_holm, "family_low": low, "family_high": high}
-            cells[seed, question] |= corrected
-    return [(seed, question, columns) for (seed, question), columns in cells.items()]
+            said = {"verdict": verdict.word, "reason": verdict.reason, "p_holm": verdict.p_holm}
+            cells[seed, question] |= said | {"family_low": low, "family_high": high}
+    return cells

@@ -2,18 +2,19 @@
 
 import math
 import statistics
+from dataclasses import replace
 
 from ..analysis import labels, mask_diffs
+from ..analysis.labels import words_of
 from ..analysis.printed import printed_value, printed_values
-from ..analysis.results import Quantity, dense_group, groups
-from ..analysis.run import Run
+from ..analysis.results import POINT, Quantity, Run, dense_group, groups
 from ..config.run_sheet import RunSheet
 from ..config.tasks import FACTS
 from ..io.errors import UserError
-from ..stats.directions import direction
+from .efficiency import SPEED
 from .notes import provenance_notes
 from .rows import made, rate_ends
-from .table_columns import DTO, DTO_FIELD, benchmark_field, fields_of
+from .table_columns import DTO, DTO_COLUMN, benchmark_column, columns_of
 from .tables import Cell, Column, Row, Rule, Table
 
 INSIDE, OUTSIDE = "✓", "×"
@@ -37,32 +38,24 @@ NAMES = {
 
 
 def number_column(sheet: RunSheet, quantity: Quantity) -> Column:
-    """Return how a number is shown: as in the paper's tables."""
-    metric = quantity.metric
-    if quantity == DTO:
-        return DTO_FIELD.column
-    if quantity.benchmark == mask_diffs.SLUG:
-        return Column(metric, metric, digits=4)
-    if quantity.benchmark == "serving":
-        digits = 4 if metric == "kg_co2e_per_mtok" else 2
-        return Column(metric, metric, "performance", direction("serving", metric), digits=digits)
-    headline = benchmark_field(sheet, quantity.benchmark)
-    if metric == headline.quantity.metric:
-        return headline.column
-    return Column(metric, metric, headline.column.group, digits=3)
+    """Return how a number is shown, as in the paper's tables; its head is what it is called.
 
-
-def name_of(sheet: RunSheet, quantity: Quantity) -> str:
-    """Return a number's name: the benchmark, its category, and the metric that is no headline."""
+    That is the benchmark, the metric that is no headline, and the category.
+    """
+    metric, entry = quantity.metric, sheet.config.benchmarks.get(quantity.benchmark)
     if quantity == DTO:
-        return DTO_FIELD.column.head
-    metric, words = quantity.metric, [NAMES.get(quantity.metric, quantity.metric)]
-    if benchmark := sheet.config.benchmarks.get(quantity.benchmark):
-        facts, words = FACTS[benchmark.task], [labels.benchmark_label(sheet, quantity.benchmark)]
+        return DTO_COLUMN
+    column = Column(metric, NAMES.get(metric, metric), digits=2 if metric == SPEED.metric else 4)
+    words = [column.head]
+    if entry:
+        headline, facts = benchmark_column(sheet, quantity.benchmark), FACTS[entry.task]
+        own = metric == headline.quantity.metric
+        column = headline if own else Column(metric, metric, headline.group, digits=3)
+        words = [labels.benchmark_label(sheet, quantity.benchmark)]
         words += [] if metric == facts.headline else [facts.words.get(metric, metric)]
     if quantity.category:
         words.append(labels.CATEGORY_LABELS.get(quantity.category, quantity.category))
-    return " ".join(words)
+    return replace(column, head=" ".join(words))
 
 
 def numbers(run: Run, slug: str) -> Table:
@@ -71,9 +64,12 @@ def numbers(run: Run, slug: str) -> Table:
     Checkpoints stand in the order of the experiments; a number that several tables print stands
     once. Raises UserError where no number has a printed counterpart, as in an invented world.
     """
-    rows, covered, previous = list[Row](), list[bool | None](), None
+    rows, covered = list[Row](), list[bool | None]()
     for group in groups(list(dict.fromkeys(run.sheet.shown))):
         first = group.checkpoints()[0]
+        rule: Rule = "dashed" if rows else ""
+        whole = "dense" if group.is_base else words_of(run.sheet, group, *POINT[1:])
+        texts = (labels.model_label(run.sheet, group.model), whole)
         for quantity in run.results.quantities(first):
             printed = printed_value(run.sheet, first, *quantity)
             ours = run.results.of(group, quantity)
@@ -92,12 +88,9 @@ def numbers(run: Run, slug: str) -> Table:
             identity = {"tables": printed[1], **group.identity, **quantity._asdict()}
             identity |= {f"ci_{end}": said[f"_{end}"] for end in ("low", "high")}
             identity |= {"covered": said["_covered"]}
-            new, name = group != previous, name_of(run.sheet, quantity)
-            texts = labels.group_labels(run.sheet, group) if new else ("", "")
-            rule: Rule = "dashed" if new and rows else ""
-            rows.append(Row((*texts, name), cells, identity, rule=rule))
+            rows.append(Row((*texts, column.head), cells, identity, rule=rule))
             covered.append(inside)
-            previous = group
+            texts, rule = ("", ""), ""
     if not rows:
         raise UserError(
             f"the table {slug} shows numbers that the paper prints too, and this run has none: "
@@ -109,8 +102,7 @@ def numbers(run: Run, slug: str) -> Table:
     words += f"interval; {rest} more have no interval." if rest else "interval."
     signs = "; ".join(sign for sign, occurs in zip(SIGNS, (within, beyond, rest)) if occurs)
     notes = [f"Differences are computed before rounding. {signs}.", *provenance_notes(run.sheet)]
-    columns = (field.column for field in fields_of(run, slug))
-    return made(run, slug, rows, columns, notes, agreement=words)
+    return made(run, slug, rows, columns_of(run, slug), notes, agreement=words)
 
 
 def distances(run: Run, slug: str, models: list[str]) -> dict[str, float]:
@@ -126,8 +118,9 @@ def distances(run: Run, slug: str, models: list[str]) -> dict[str, float]:
         quantity = Quantity(slug, run.sheet.headline(slug))
         ours = run.results.of(group, quantity) if group else None
         if printed is not None and ours is not None:
-            ratio = math.log(ours.value / printed[0]) if task == "perplexity" else None
-            by_name[model] = 100 * abs(ours.value - printed[0] if ratio is None else ratio)
+            relative = task == "perplexity"
+            gap = math.log(ours.value / printed[0]) if relative else ours.value - printed[0]
+            by_name[model] = 100 * abs(gap)
     return by_name
 
 
@@ -139,7 +132,7 @@ def protocols(run: Run, slug: str) -> Table:
     """
     sheet = run.sheet
     models = list(dict.fromkeys(point.model for point in sheet.checkpoints if point.is_base))
-    rows, columns = list[Row](), [field.column for field in fields_of(run, slug)]
+    rows, columns = list[Row](), columns_of(run, slug)
     for task in FACTS:
         known = {name: distances(run, name, models) for name in sheet.benchmarks(task)}
         found = {name: list(values.values()) for name, values in known.items() if values}

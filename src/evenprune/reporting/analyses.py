@@ -1,18 +1,17 @@
 """Tables of analyses: matrices by their masks, the paper's claims, groups by association."""
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from ..analysis import mask_diffs
-from ..analysis.claims import ALPHA, Finding, findings
+from ..analysis.claims import ALPHA, Finding, counts, findings
 from ..analysis.comparisons import Comparison, Key
 from ..analysis.labels import model_label, pair_label, point_label
-from ..analysis.results import Group, Quantity, dense_group, groups
-from ..analysis.run import Run
+from ..analysis.results import Group, Quantity, Run, dense_group, groups
 from ..config.finished import ITEMS
 from ..config.table_registry import TABLES
 from ..io.errors import UserError
@@ -21,11 +20,13 @@ from ..stats import inference
 from ..stats.records import read_records
 from .notes import provenance_notes
 from .rows import embolden, made, make_cell, points_of
-from .table_columns import benchmark_field, benchmark_with, fields_of, refused
+from .table_columns import benchmark_column, benchmark_with, columns_of, refused
 from .tables import Cell, Column, Row, Table
 
 MOST = 20  # groups
 FEWEST = 5  # items, for an interval that says something
+MASKS_BOLD = "Bold: largest disagreement or difference, smallest Jaccard index."
+ZEROS = "Weights that were zero before pruning count as pruned."
 
 
 def masks(run: Run, slug: str) -> Table:
@@ -34,7 +35,7 @@ def masks(run: Run, slug: str) -> Table:
     A block a grid point of the experiment. The directions of the columns say what is bold, as in
     the paper, not what is good: largest differences, the smallest Jaccard index.
     """
-    sheet, fields = run.sheet, fields_of(run, slug)
+    sheet, columns = run.sheet, columns_of(run, slug)
     shown = mask_diffs.compared(sheet, f"the table {slug}")
     rows, sentences = list[Row](), list[str]()
     for group in shown:
@@ -46,16 +47,17 @@ def masks(run: Run, slug: str) -> Table:
         start = len(rows)
         for name in mask_diffs.ranked(values)[: mask_diffs.TOP]:
             layer, _, kind = name.partition(".")
-            own = [replace(one, quantity=one.quantity._replace(category=name)) for one in fields]
-            cells = {one.column.key: make_cell(run, group, one, marks=False) for one in own}
+            own = [replace(one, quantity=one.quantity._replace(category=name)) for one in columns]
+            cells = {one.key: make_cell(run, group, one, marks=False) for one in own}
             named = group.identity | {"layer": layer, "module": kind}
             rows.append(Row((layer, kind), cells, named))
-        embolden(rows, fields, range(start, len(rows)))
+        embolden(rows, columns, range(start, len(rows)))
         sentence = mask_sentence(run, group, values, rows[start:])
         sentences.append(f"{label}: {sentence}" if label else sentence)
-    columns = [replace(field.column, direction="") for field in fields]
+    columns = [replace(column, direction="") for column in columns]
     fixed = "" if len(shown) > 1 else f" ({pair_label(sheet, shown[0])})"
-    said = [*sentences, *mask_notes(rows), *provenance_notes(sheet)]
+    bold = any(cell.bold for row in rows for cell in row.cells.values())
+    said = [*sentences, *[MASKS_BOLD] * bold, ZEROS, *provenance_notes(sheet)]
     return made(run, slug, rows, columns, said, fixed=fixed)
 
 
@@ -74,14 +76,6 @@ def mask_sentence(run: Run, group: Group, values: Mapping[str, float], rows: Seq
     if whole := run.results.of(group, Quantity(mask_diffs.SLUG, mask_diffs.PATTERN)):
         text += f"; pattern disagreement of all matrices together {whole.value:.4f}"
     return f"{text}."
-
-
-def mask_notes(rows: Sequence[Row]) -> list[str]:
-    """Return sentences on what is bold, and on zeros of the dense model."""
-    bold = any(cell.bold for row in rows for cell in row.cells.values())
-    return ["Bold: largest disagreement or difference, smallest Jaccard index."] * bold + [
-        "Weights that were zero before pruning count as pruned.",
-    ]
 
 
 # Claims: printed and measured evidence, and the verdict on each
@@ -126,7 +120,7 @@ def our_evidence(finding: Finding) -> str:
     ours, adjusted = finding.ours, finding.adjusted
     if len(ours) <= SHOWN:
         return "; ".join(describe(c, adjusted) for c in ours)
-    supporting, opposing = finding.counts()
+    supporting, opposing = counts(ours, adjusted)
     text = f"{sum(c.lead > 0 for c in ours)} of {len(ours)} as claimed, {supporting} clearly; "
     text += f"{opposing} clearly against"
     text += f"; joint {inference.p_text(finding.joint)}" if finding.joint is not None else ""
@@ -141,7 +135,7 @@ def claims(run: Run, slug: str) -> Table:
     for finding in findings(run):
         claim, printed = finding.claim, printed_evidence(finding)
         measured = ". ".join(filter(None, [our_evidence(finding), finding.reason]))
-        supporting, opposing = finding.counts()
+        supporting, opposing = counts(finding.ours, finding.adjusted)
         identity = {"claim": claim.slug}
         identity |= {name: getattr(claim, name) for name in ("wording", "text", "place")}
         identity |= {"printed": printed, "comparisons": str(len(finding.ours))}
@@ -173,8 +167,8 @@ def associations(run: Run, slug: str) -> Table:
     mine = [base, *(one for one in shown if one.model == base.model and not one.is_base)]
     model = model_label(sheet, base.model)
     values = [_by_group(run, one, benchmark, metric) for one in mine]
-    usual = benchmark_field(sheet, benchmark, metric).column
-    heads = [point_label(sheet, one.checkpoints()[0]).removeprefix(f"{model}, ") for one in mine]
+    usual = benchmark_column(sheet, benchmark, metric)
+    heads = [point_label(sheet, one).removeprefix(f"{model}, ") for one in mine]
     columns = [replace(usual, key=f"value{k}", head=head) for k, head in enumerate(heads)]
     known = {name: found for name, found in values[0].items() if len(found) >= FEWEST}
     order = sorted(known, key=lambda name: (-abs(math.fsum(known[name]) / len(known[name])), name))
@@ -193,18 +187,17 @@ def _by_group(
     run: Run, group: Group, benchmark: str, metric: str
 ) -> Mapping[tuple[str, str], Sequence[float]]:
     """Return the items' values of a metric, means over the seeds, by bias type and group."""
-    seeds: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    names, frames = ["category", "cluster", "item_id"], []
     for point in group.checkpoints():
         path = run.sheet.result_folder(point, benchmark) / ITEMS
         with expected_form("records of StereoSet", path, "evaluate again"):
-            for row in read_records(path, ("item_id", "category", "cluster", metric)):
-                if row[metric] is not None:
-                    key = (str(row["category"]), str(row["cluster"]), str(row["item_id"]))
-                    seeds[key].append(float(row[metric]))
-    values: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for (category, target, _), one in seeds.items():
-        values[category, target].append(math.fsum(one) / len(one))
-    return values
+            records = pd.DataFrame(read_records(path, (*names, metric)), columns=[*names, metric])
+            frames.append(
+                records.dropna(subset=metric).astype({metric: float, **dict.fromkeys(names, str)})
+            )
+    items = pd.concat(frames).groupby(names, sort=False)[metric]
+    means = items.agg(lambda seeds: math.fsum(seeds) / len(seeds))
+    return dict(means.groupby(names[:2], sort=False).agg(list))
 
 
 def _mean_cell(column: Column, values: Sequence[float]) -> Cell:
@@ -215,5 +208,4 @@ def _mean_cell(column: Column, values: Sequence[float]) -> Cell:
     error = float(np.std(values, ddof=1)) / math.sqrt(n)
     width = inference.t_quantile(0.975, n - 1) * error
     ends = (mean - width, mean + width)
-    text = f"{column.show(mean)} [{', '.join(map(column.show, ends))}]"
-    return Cell(mean, text, error=error, ends=ends)
+    return Cell(mean, column.with_ends(mean, ends), error=error, ends=ends)

@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..analysis.labels import column_order, measure_label, point_label
-from ..analysis.results import Group, dense_group, groups
-from ..analysis.run import OURS, WIDEST, Run
+from ..analysis.results import OURS, WIDEST, Group, Run, dense_group, groups
 from ..stats import verdicts
 from ..stats.verdicts import LOST, NOT_TESTED, UNDECIDED, metrics_of
 from . import rows
-from .forms import point_of
 from .rows import show_difference
-from .table_columns import Field, benchmark_field
+from .table_columns import benchmark_column
 from .tables import Column, Table
 
 
@@ -66,18 +64,7 @@ class Answer:
 
 def build(run: Run, slug: str) -> Table:
     """Return the usual rows, with words on each pruned checkpoint."""
-    table = rows.build(run, slug)
-    said = {
-        "/".join(group.key): " ".join(sentences(lines_of(run, group)))
-        for group in groups(rows.points_of(run, slug))
-    }
-    worded = [
-        row
-        if row.kind == "heading"
-        else replace(row, labels=(*row.labels, said.get(point_of(row), "")))
-        for row in table.rows
-    ]
-    return replace(table, heads=(*table.heads, "Against the dense model"), rows=tuple(worded))
+    return rows.build(run, slug, lambda group: (" ".join(sentences(lines_of(run, group))),))
 
 
 def answers(run: Run) -> list[Answer]:
@@ -89,7 +76,7 @@ def answers(run: Run) -> list[Answer]:
     shown = groups(run.points(WIDEST, "the bottom line"))
     for group in sorted(shown, key=lambda one: sheet.base_method(one.method) != OURS):
         if lines := lines_of(run, group):
-            name = point_label(sheet, group.checkpoints()[0])
+            name = point_label(sheet, group)
             found.append(Answer(name, tuple(lines), tuple(sentences(lines))))
     return found
 
@@ -122,8 +109,10 @@ def summary(found: Sequence[Answer]) -> list[str]:
     return said
 
 
-def compared(run: Run, group: Group) -> Iterator[tuple[Field, dict[str, Any] | None]]:
-    """Yield each measure that both models have, with its test against the dense model.
+def compared(
+    run: Run, group: Group
+) -> Iterator[tuple[Column, float, float, dict[str, Any] | None]]:
+    """Yield each measure that both models have: dense, pruned, and the test of the difference.
 
     The measures are those of ``evenprune compare``.
     """
@@ -132,10 +121,12 @@ def compared(run: Run, group: Group) -> Iterator[tuple[Field, dict[str, Any] | N
         return
     for slug, entry in column_order(run.sheet).items():
         for metric in metrics_of(entry.task, entry.headline):
-            field = benchmark_field(run.sheet, slug, metric)
-            if all(run.results.of(one, field.quantity) for one in (group, dense)):
-                field = field.with_column(head=measure_label(run.sheet, slug, metric))
-                yield field, run.significance.against_dense(group, slug, metric)
+            column = benchmark_column(run.sheet, slug, metric)
+            before, after = (run.results.of(one, column.quantity) for one in (dense, group))
+            if before and after:
+                column = replace(column, head=measure_label(run.sheet, slug, metric))
+                test = run.significance.against_dense(group, slug, metric)
+                yield column, before.value, after.value, test
 
 
 def lines_of(run: Run, group: Group) -> list[Line]:
@@ -143,11 +134,8 @@ def lines_of(run: Run, group: Group) -> list[Line]:
 
     What is decided comes first.
     """
-    dense, lines = dense_group(run.sheet, group.model), list[Line]()
-    for field, test in compared(run, group):
-        column = field.column
-        both = [run.results.of(one, field.quantity) for one in (dense, group) if one]
-        before, after = (one.value for one in both if one)
+    lines: list[Line] = []
+    for column, before, after, test in compared(run, group):
         head = (column.head, column.group, column.show(before), column.show(after))
         if not test or test["diff"] is None:
             plain: dict[str, Any] = {"form": "", "diff": after - before}

@@ -6,8 +6,7 @@ First the bottom line, then what was run, then tables and figures in the paper's
 from dataclasses import dataclass
 
 from ..analysis import claims, labels
-from ..analysis.results import groups
-from ..analysis.run import Run
+from ..analysis.results import Run, groups
 from ..config.table_registry import SHOWN
 from .answer import Answer, answers, summary
 from .notes import figure_caption, item_counts, seeds_words

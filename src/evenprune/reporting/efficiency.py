@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from ..analysis.labels import REGIME_LABELS, calibration_label, method_label, model_label
 from ..analysis.measurements import ratio_to_dense, read_part
-from ..analysis.results import Group, Quantity, dense_group, groups
-from ..analysis.run import Run
+from ..analysis.results import Group, Quantity, Run, dense_group, groups
 from ..config.run_sheet import RunSheet
 from ..config.table_registry import TABLES
 from ..io.errors import UserError
@@ -14,7 +13,7 @@ from ..io.reading import expected_form
 from ..stats.inference import PairedRatio
 from .notes import notes
 from .rows import blocks, checkpoint_row, embolden, emboldened, made
-from .table_columns import DTO, Field, fields_of, fitted
+from .table_columns import DTO, columns_of, fitted
 from .tables import Cell, Column, Row, Rule, Table
 
 ENERGY = (
@@ -53,22 +52,21 @@ def ratio_cells(run: Run, group: Group) -> dict[str, Cell]:
     if ratio is None:
         return {RATIO.key: Cell(None, RATIO.show(None)), VERDICT.key: said}
     ends = None if ratio.low is None or ratio.high is None else (ratio.low, ratio.high)
-    text = RATIO.show(ratio.value) + (f" [{', '.join(map(RATIO.show, ends))}]" if ends else "")
     pair = (group, dense_group(run.sheet, group.model))
     both = [run.results.of(each, SPEED) for each in pair if each]
     speeds = [each.printed for each in both if each and each.printed]
     theirs = speeds[0] / speeds[1] if len(speeds) == 2 else None
     source = Quantity("serving", RATIO.key).path
-    cell = Cell(ratio.value, text, theirs, ends=ends, source=source)
+    cell = Cell(ratio.value, RATIO.with_ends(ratio.value, ends), theirs, ends=ends, source=source)
     return {RATIO.key: cell, VERDICT.key: said}
 
 
-def paired_cell(run: Run, group: Group, field: Field) -> Cell:
+def paired_cell(run: Run, group: Group, column: Column) -> Cell:
     """Return a number of speed or energy: the dense model's times the ratio within rounds.
 
     The median of what was measured, for the dense model and where there is no ratio.
     """
-    column, quantity = field.column, field.quantity
+    quantity = column.quantity
     own, dense = run.results.of(group, quantity), dense_group(run.sheet, group.model)
     if own is None:
         return Cell(None, column.show(None))
@@ -129,12 +127,12 @@ def build(run: Run, slug: str) -> Table:
     sheet, shown = run.sheet, served(run, slug)
     stacks = {group: serving_stack(run, group) for group in shown}
     assumed = any(stack["energy"] != "measured" for stack in stacks.values())
-    fields = [
-        fitted(run, shown, field)
-        for field in fields_of(run, slug)
-        if not assumed or field.quantity in (DTO, SPEED)
+    columns = [
+        fitted(run, shown, column)
+        for column in columns_of(run, slug)
+        if not assumed or column.quantity in (DTO, SPEED)
     ]
-    own = [field for field in fields if field.quantity != DTO]
+    own = [column for column in columns if column.quantity != DTO]
     several = len({group.calibration for group in shown} - {"none"}) > 1
     rows: list[Row] = []
     for (model,), mine in blocks(shown, "model"):
@@ -145,18 +143,17 @@ def build(run: Run, slug: str) -> Table:
                 label = f"{method_label(sheet, group.method)} ({REGIME_LABELS[group.regime]})"
                 label += f", {calibration_label(sheet, group.calibration)}" * several
             rule: Rule = "full" if rows and len(rows) == start else ""
-            row = checkpoint_row(run, group, fields, (label,), rule, marks=False)
-            cells = {field.column.key: paired_cell(run, group, field) for field in own}
+            row = checkpoint_row(run, group, columns, (label,), rule, marks=False)
+            cells = {column.key: paired_cell(run, group, column) for column in own}
             cells |= ratio_cells(run, group)
             rows.append(replace(row, cells={**row.cells, **cells}))
         pruned = [start + k for k, group in enumerate(mine) if not group.is_base]
-        embolden(rows, [field for field in fields if field.quantity == DTO], pruned)
+        embolden(rows, [column for column in columns if column.quantity == DTO], pruned)
         dense = {stacks[group]["kernel"] for group in mine if group.is_base}
         for place in pruned:
             faster = rows[place].cells[VERDICT.key].display == "faster"
             # On the dense model's kernel none is faster.
             if stacks[mine[place - start]]["kernel"] not in dense and faster:
-                rows[place] = emboldened(rows[place], [field.column.key for field in own])
-    columns = [*(field.column for field in fields), RATIO, VERDICT]
-    said = [*notes(run, fields, shown, rows), *serving_notes(sheet, [*stacks.values()])]
-    return made(run, slug, rows, columns, said)
+                rows[place] = emboldened(rows[place], [column.key for column in own])
+    said = [*notes(run, columns, shown, rows), *serving_notes(sheet, [*stacks.values()])]
+    return made(run, slug, rows, [*columns, RATIO, VERDICT], said)

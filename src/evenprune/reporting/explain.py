@@ -16,18 +16,21 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..analysis.measurements import read_part
-from ..analysis.origin import computed, files_of, method_of, sources_of
-from ..analysis.results import POINT, Group, Quantity, groups
-from ..analysis.run import Run, read_run
+from ..analysis import mask_diffs
+from ..analysis.frames import Place, metric_values
+from ..analysis.item_sums import DTO, ItemSums, benchmarks_behind
+from ..analysis.measurements import ratio_values, read_part
+from ..analysis.results import POINT, Group, Quantity, Run, groups, read_run
 from ..analysis.significance import METHOD
 from ..config.config import TABLES
-from ..config.finished import SUMMARY
+from ..config.finished import ITEMS, METRICS, SUMMARY, read_result
 from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet, read_run_sheet
+from ..io.checksums import again, read_sealed, sha256_cached
 from ..io.errors import UserError, nearest, shown
 from ..io.pages import fill
-from ..io.reading import iter_csv, read_json
+from ..io.reading import expected_form, iter_csv, read_json
+from ..stats.measures import MEASURES
 from .make_tables import build_table
 from .tables import Cell, Column, Table
 
@@ -38,6 +41,7 @@ FORM = "MODEL/METHOD/REGIME/CALIBRATION/BENCHMARK[/METRIC[/CATEGORY]]"
 # Benchmarks of results.csv that are none of the configuration, with what is meant by default.
 DERIVED = {"dto": "dto", "serving": "decode_tok_per_s", "masks": "pattern_disagreement"}
 EXACT, RECOMPUTED = 1e-9, 1e-6  # relative; records are rounded
+WINDOWS = ("gptq2048", "gptq2048+bos", "documents")  # whose perplexity follows from the records
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -115,7 +119,7 @@ def parse(run: Run, text: str) -> tuple[Group, Quantity]:
         if word not in fitting:
             where = f" of {'/'.join(before)}" if index in (1, 2, 3) else ""
             raise UserError(f"this run has no {kind} {shown(word)}{where}; {near(word, fitting)}")
-    group = {"/".join(key): one for key, one in known.items()}["/".join(words[:4])]
+    group = known[Place(*words[:4])]
     quantity = Quantity(*words[4:]) if len(words) > 5 else Quantity(words[4], usual[words[4]])
     if run.results.of(group, quantity) is None:
         here = run.results.quantities(group.checkpoints()[0])
@@ -162,6 +166,107 @@ def _check_written_table(folder: Path, table: str, group: Group, key: str, text:
         )
 
 
+# Where it comes from
+
+
+def files_of(sheet: RunSheet, point: Checkpoint, quantity: Quantity) -> dict[str, Any]:
+    """Return the files behind a number of one checkpoint, by what they are.
+
+    A benchmark's are compared with their checksums. Raises UserError for one that is not as it was
+    written.
+    """
+    slug, model = quantity.benchmark, sheet.folder(point)
+    files: dict[str, Any] = {}
+    if slug in sheet.config.benchmarks:
+        folder = sheet.result_folder(point, slug)
+        result = read_result(folder)
+        files |= {"items": str(folder / ITEMS), "items_sha256": result["records"]["sha256"]}
+        files |= {"metrics": str(folder / METRICS)}
+        files["checkpoint_digest"] = result.get("model_sha256")
+    elif slug == DTO.benchmark:
+        for part in benchmarks_behind(sheet, slug):
+            files[f"items_{part}"] = str(sheet.result_folder(point, part) / ITEMS)
+    elif slug == mask_diffs.SLUG:
+        files["masks"] = sheet.masks(point)
+    elif slug == "serving":
+        files["measurement"] = sheet.measurement(point)
+    files["checkpoint"] = model
+    if not point.is_base:
+        files |= {name: f"{model}/{name}.json" for name in ("manifest", "provenance")}
+    files["calibration"] = sheet.calibration_manifest(point)
+    return {name: value for name, value in files.items() if value}
+
+
+def method_of(sheet: RunSheet, point: Checkpoint) -> dict[str, Any]:
+    """Return the method with the options that its manifest records (those of the run if none)."""
+    record: dict[str, Any] = {"method": point.method}
+    if point.is_base:
+        return record
+    base = sheet.base_method(point.method)
+    if base != point.method:
+        record["variant of"] = base
+    path = Path(sheet.folder(point)) / "manifest.json"
+    remedy = f"prune again: run {again(path.parent)}"
+    if not path.is_file():
+        raise UserError(f"expected {path}, found none; {remedy}")
+    with expected_form("method and options", path, "prune again"):
+        options = read_sealed(path, remedy)["options"].items()
+        record["options"] = {name: value for name, value in options if value is not None}
+    return record | {"manifest sha256": sha256_cached(path)}
+
+
+def sources_of(
+    sheet: RunSheet, folder: Path, point: Checkpoint, quantity: Quantity
+) -> list[dict[str, Any]]:
+    """Return the model and data sets behind a number, each with its origin and revision."""
+    config, wanted = sheet.config, [("model", "models", point.model)]
+    for slug in dict.fromkeys(benchmarks_behind(sheet, quantity.benchmark)):
+        entry = config.benchmarks[slug]
+        wanted += [("data", "data", entry.dataset)] if entry.dataset else []
+        wanted += [("judge", "models", entry.judge)] if entry.judge else []
+    if point.calibration in config.calibrations:
+        calibration = config.calibrations[point.calibration]
+        wanted += [("calibration pairs", "data", name) for name in calibration.pairs]
+        if calibration.texts:
+            wanted.append(("calibration texts", "data", calibration.texts))
+    sources = []
+    for use, kind, name in wanted:
+        path = folder / "sources" / kind / f"{name}.json"
+        record = read_json(path)
+        with expected_form("the record of a source", path, f"fetch again: run {again(path)}"):
+            about = {"origin": record["origin"], "revision": record["revision"]}
+            files = {file: facts["sha256"] for file, facts in record["files"].items()}
+        sources.append({"use": use, "name": name, **about, "files": files, "record": str(path)})
+    return sources
+
+
+def computed(
+    sheet: RunSheet, point: Checkpoint, quantity: Quantity, files: dict[str, Any]
+) -> float | None:
+    """Return a number computed again from records, None where it is no function of them alone.
+
+    Raises UserError for records of another form.
+    """
+    slug, metric, _ = quantity
+    sums = ItemSums(sheet)
+    if slug in sheet.config.benchmarks:
+        task, records = sheet.config.benchmarks[slug].task, sums.records(point, quantity)
+        measure = MEASURES.get((task, metric))
+        if not records or measure is None:
+            return None
+        form = f"records that {metric} can be computed from"
+        with expected_form(form, files["items"], "evaluate again"):
+            if task == "perplexity" and records[0].get("category", WINDOWS[0]) not in WINDOWS:
+                return None
+            return measure.value(records)
+    if slug == DTO.benchmark:
+        distance = sums.of(point, quantity)
+        return distance.value if distance else None
+    masks = slug == mask_diffs.SLUG
+    found = mask_diffs.mask_values(Path(files["masks"])) if masks else ratio_values(sheet, point)
+    return found[quantity].value if quantity in found else None
+
+
 # Its values
 
 
@@ -170,26 +275,21 @@ def _seed(run: Run, point: Checkpoint, quantity: Quantity) -> dict[str, Any]:
     number = run.results.one(point, quantity)
     assert number is not None  # Results.of has found all seeds
     files = files_of(run.sheet, point, quantity)
+    recomputed = computed(run.sheet, point, quantity, files)
+    found = [(recomputed, RECOMPUTED, files.get("items", "the items"))]
     if path := files.get("metrics", files.get("measurement")):
         content = read_json(path) if "metrics" in files else read_part(path, point)
-        parts = {"": content["metrics"], **content.get("categories", {})}
-        stored = parts.get(quantity.category, {}).get(quantity.metric, {}).get("value")
-        _compare(stored, number.value, EXACT, quantity, path)
-    again = computed(run.sheet, point, quantity, files)
-    _compare(again, number.value, RECOMPUTED, quantity, files.get("items", "the items"))
+        stored = metric_values(quantity.benchmark, content, path).get(quantity)
+        found.insert(0, (stored and stored.value, EXACT, path))
+    for value, tolerance, place in found:
+        near = {"rel_tol": tolerance, "abs_tol": tolerance}
+        if value is not None and not math.isclose(value, number.value, **near):
+            raise UserError(
+                f"expected {quantity.metric} {number.value:.10g} of results.csv in {place}, which "
+                f"gives {value:.10g}; run collect-results again, or evaluate that checkpoint again"
+            )
     numbers = {"seed": point.seed, "value": number.value, "n": number.n, "stderr": number.stderr}
-    return {**numbers, **files, "recomputed": again}
-
-
-def _compare(
-    found: float | None, value: float, tolerance: float, quantity: Quantity, path: Any
-) -> None:
-    """Raise UserError where a number that a file gives is not that of results.csv."""
-    if found is not None and not math.isclose(found, value, rel_tol=tolerance, abs_tol=tolerance):
-        raise UserError(
-            f"expected {quantity.metric} {value:.10g} of results.csv in {path}, which gives "
-            f"{found:.10g}; run collect-results again, or evaluate that checkpoint again"
-        )
+    return {**numbers, **files, "recomputed": recomputed}
 
 
 def _tests(path: Path, group: Group, quantity: Quantity) -> list[dict[str, str]]:

@@ -6,18 +6,18 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from ..analysis.labels import MARKERS, NATS, point_label
-from ..analysis.results import Group, dense_group, groups
-from ..analysis.run import WIDEST, Run
+from ..analysis.results import WIDEST, Group, Run, dense_group, groups
 from ..io.errors import UserError
 from ..stats.verdicts import LOOKS, UNDECIDED
 from .answer import compared
-from .plots import SMALL, WIDTH, Drawing, Row
-from .table_columns import Field
+from .figures import SMALL, WIDTH, Drawing, Row
+from .tables import Column
 
 MOST = 12  # pruned models; more are in the table
 COLORS = {"good": "#009E73", "bad": "#D55E00", "": "#0072B2"}
 OPEN, BAND = "0.35", "0.87"
 HEADS = {"bias": "Bias", "ability": "Ability"}
+Tests = dict[Group, dict[str, Any]]  # of one measure
 
 
 def draw(run: Run, slug: str) -> Drawing:
@@ -30,11 +30,11 @@ def draw(run: Run, slug: str) -> Drawing:
     points = run.points(WIDEST, f"the figure {slug}")
     pruned = [one for one in groups(points) if not one.is_base]
     pruned = [one for one in pruned if dense_group(run.sheet, one.model)][:MOST]
-    panels: dict[str, dict[Field, dict[Group, dict[str, Any]]]] = {kind: {} for kind in HEADS}
+    panels: dict[str, dict[Column, Tests]] = {kind: {} for kind in HEADS}
     for group in pruned:
-        for field, test in compared(run, group):
+        for column, dense, _, test in compared(run, group):
             if test and test["family_low"] is not None:
-                panels[test["kind"]].setdefault(field, {})[group] = test
+                panels[test["kind"]].setdefault(column, {})[group] = test | {"dense": dense}
     tall = max(map(len, panels.values()))
     if not tall:
         raise UserError(
@@ -46,12 +46,12 @@ def draw(run: Run, slug: str) -> Drawing:
     figure = Figure(figsize=(WIDTH, height * tall + 0.2 * len(pruned) / 2 + 0.5))
     axes = figure.subplots(tall, len(across), squeeze=False)
     rows: list[Row] = []
-    for column, kind in enumerate(across):
-        for axis, field in zip(axes[:, column], panels[kind], strict=False):
-            rows += _panel(axis, run, field, panels[kind][field], pruned)
-        first = axes[0][column]
+    for place, kind in enumerate(across):
+        for axis, (column, tests) in zip(axes[:, place], panels[kind].items(), strict=False):
+            rows += _panel(axis, run, column, tests, pruned)
+        first = axes[0][place]
         first.set_title(f"{HEADS[kind]}\n{first.get_title(loc='left')}", loc="left")
-        for spare in axes[len(panels[kind]) :, column]:
+        for spare in axes[len(panels[kind]) :, place]:
             spare.set_visible(False)
     _legend(figure, run, pruned)
     return Drawing(figure, rows)
@@ -64,12 +64,9 @@ def _look(run: Run, group: Group, pruned: list[Group]) -> dict[str, Any]:
     return {"marker": marker, "fillstyle": fill, "linestyle": "", "markersize": 4}
 
 
-def _panel(
-    axis: Any, run: Run, field: Field, tests: dict[Group, dict[str, Any]], pruned: list[Group]
-) -> list[Row]:
+def _panel(axis: Any, run: Run, column: Column, tests: Tests, pruned: list[Group]) -> list[Row]:
     """Draw one measure and return its rows."""
     rows: list[Row] = []
-    column = field.column
     ratio = any(test["form"] == "ratio" for test in tests.values())
     scale = 1.0 if ratio else column.scale
     for group, test in tests.items():
@@ -86,13 +83,14 @@ def _panel(
         size = None if seen is None else scale * seen
         numbers = {"difference": value, "low": low, "high": high, "detectable": size}
         shown = {k: "" if one is None else f"{one:.4f}" for k, one in numbers.items()}
-        rows.append({**group.named, "measure": column.head, **shown, "verdict": test["verdict"]})
+        rows.append(
+            {**group.key._asdict(), "measure": column.head, **shown, "verdict": test["verdict"]}
+        )
     axis.axvline(1.0 if ratio else 0.0, color="0.2", linewidth=0.7)
-    dense = dense_group(run.sheet, next(iter(tests)).model)
-    level = run.results.of(dense, field.quantity) if dense else None
-    unit = "ratio" if ratio else "nats" if field.quantity.metric in NATS else "points"
-    words = [column.head, unit, *([f"dense {column.show(level.value)}"] if level else [])]
-    axis.set_title(", ".join(words), loc="left", fontsize=SMALL)
+    dense = next(iter(tests.values()))["dense"]
+    unit = "ratio" if ratio else "nats" if column.quantity.metric in NATS else "points"
+    title = f"{column.head}, {unit}, dense {column.show(dense)}"
+    axis.set_title(title, loc="left", fontsize=SMALL)
     if ratio:
         axis.set_xscale("log")
         axis.xaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 1.2, 1.5, 2, 3, 5)))
@@ -107,7 +105,7 @@ def _panel(
 def _legend(figure: Figure, run: Run, pruned: list[Group]) -> None:
     """Name the models, in the order of every panel, and what the colours say."""
     line = mpl.lines.Line2D
-    labels = [point_label(run.sheet, group.checkpoints()[0]) for group in pruned]
+    labels = [point_label(run.sheet, group) for group in pruned]
     handles: list[Any] = [
         line([], [], color=OPEN, label=label, **_look(run, group, pruned))
         for group, label in zip(pruned, labels)

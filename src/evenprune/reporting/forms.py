@@ -48,26 +48,23 @@ def csv_form(table: Table) -> tuple[list[str], list[dict[str, str]]]:
     value lies in it. Columns with intervals of their own have their ends in every table.
     """
     data = [row for row in table.rows if row.kind != "heading"]
-    cells = [cell for row in data for cell in row.cells.values()]
-    beside = ["_diff", "_low", "_high", "_covered"]
-    beside = beside if any(cell.printed is not None for cell in cells) else []
-    marks = {
-        "_sd": any(cell.sd is not None for cell in cells),
-        "_dagger": any(cell.dagger for cell in cells),
-        "_in_calibration": any(cell.in_calibration for cell in cells),
-    }
+    said = [
+        {one.key: cell.numbers(one) for one in table.columns if (cell := row.cells.get(one.key))}
+        for row in data
+    ]
+    used = {end for one in said for ends in one.values() for end, text in ends.items() if text}
     header = list(dict.fromkeys(name for row in data for name in row.identity))
     lines = [dict(row.identity) for row in data]
     for column in table.columns:
         shown = [row.cells.get(column.key) for row in data]
-        own = [] if beside or not any(cell and cell.ends for cell in shown) else ["_low", "_high"]
-        known = ["", "_printed", *own, *beside, *(mark for mark, any_ in marks.items() if any_)]
-        known = [""] if column.text else known
+        beside = ["_low", "_high"] if any(cell and cell.ends for cell in shown) else []
+        beside = ["_diff", "_low", "_high", "_covered"] if "_printed" in used else beside
+        marks = [end for end in ("_sd", "_dagger", "_in_calibration") if end in used]
+        known = [""] if column.text else ["", "_printed", *beside, *marks]
         header += [column.key + end for end in known]
-        for cell, line in zip(shown, lines, strict=True):
-            if cell:
-                said = {"": cell.display} if column.text else cell.numbers(column)
-                line |= {column.key + end: said[end] for end in known}
+        for numbers, line in zip(said, lines, strict=True):
+            if own := numbers.get(column.key):
+                line |= {column.key + end: own[end] for end in known}
     return header, [dict.fromkeys(header, "") | line for line in lines]
 
 

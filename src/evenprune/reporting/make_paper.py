@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ..analysis.run import read_run
+from ..analysis.results import read_run
 from ..config.run_sheet import read_run_sheet
 from ..io.errors import UserError
 from ..io.files import atomic_path

@@ -19,17 +19,17 @@ from typing import Any, cast
 
 import matplotlib as mpl
 
-from ..analysis.run import Run, read_run
+from ..analysis.results import Run, read_run
 from ..config.run_sheet import read_run_sheet
 from ..config.table_registry import FIGURES, TABLES
 from ..io.files import write_text
 from ..io.outputs import check_file
 from . import against_printed, analyses, answer, efficiency, figure_answer, figures, rows, setup
 from .document import document
+from .figures import METADATA, STYLE, Drawing, save
 from .forms import FORMS, to_html, write_forms
 from .notes import completed
 from .page import page_text, read_items
-from .plots import METADATA, STYLE, Drawing, save
 from .tables import Table
 
 # Whose functions `by` of tables.yaml names.

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ..analysis import labels
-from ..analysis.results import Group, Quantity
-from ..analysis.run import Run
+from ..analysis.results import Group, Quantity, Run
 from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet
 from ..config.table_registry import FIGURES
 from ..io.files import read_json
-from .table_columns import DTO, Field
-from .tables import Row, Table
+from .table_columns import DTO
+from .tables import Column, Row, Table
 
 WORD_LIST = (
     "A word list only counts words: those rates stand in for a judge and say nothing about safety."
@@ -26,16 +25,16 @@ BOLD = {
 
 
 def notes(
-    run: Run, fields: Sequence[Field], groups: Sequence[Group], rows: Sequence[Row],
+    run: Run, columns: Sequence[Column], groups: Sequence[Group], rows: Sequence[Row],
     bold: str = "best",
 ) -> list[str]:  # fmt: skip
     """Return the sentences beneath a table: abbreviations, marks, item limits, provenance."""
     benchmarks = run.sheet.config.benchmarks
-    used = dict.fromkeys(field.quantity.benchmark for field in fields)
-    has_dto = any(field.quantity == DTO for field in fields)
+    used = dict.fromkeys(column.quantity.benchmark for column in columns)
+    has_dto = any(column.quantity == DTO for column in columns)
     cells = [cell for row in rows for cell in row.cells.values()]
-    tested = [f for f in fields for group in groups if run.dagger_test(group, f.quantity)]
-    heads = ", ".join(dict.fromkeys(field.column.head for field in tested))
+    tested = [f for f in columns for group in groups if run.dagger_test(group, f.quantity)]
+    heads = ", ".join(dict.fromkeys(column.head for column in tested))
     sentences = {
         "CP: CrowS-Pairs, 50 is unbiased and the best is the closest to it.": any(
             slug in benchmarks and benchmarks[slug].task == "crows_pairs" for slug in used
@@ -123,11 +122,11 @@ def regimes_phrase(points: Iterable[Checkpoint]) -> str:
     return f"{', '.join(words)} sparsity"
 
 
-def contents(fields: Sequence[Field]) -> str:
+def contents(columns: Sequence[Column]) -> str:
     """Return what columns show, in words: perplexity, accuracy (…), bias (…) and DTO."""
     parts = []
     for group, words in labels.GROUP_WORDS.items():
-        heads = [field.column.head for field in fields if field.column.group == group]
+        heads = [column.head for column in columns if column.group == group]
         if heads:
             listed = group in ("performance", "fairness")
             parts.append(f"{words} ({', '.join(heads)})" if listed else words)

@@ -3,19 +3,18 @@
 A row is a checkpoint, as in most of the paper's tables, or a calibration.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..analysis.labels import REGIME_LABELS, calibration_label, method_label, model_label
-from ..analysis.results import ALPHA, Group, Quantity, dense_group, groups
-from ..analysis.run import OURS, Run
+from ..analysis.labels import REGIME_LABELS, calibration_label, method_label, model_label, words_of
+from ..analysis.results import ALPHA, OURS, Group, Quantity, Run, dense_group, groups
 from ..config.grids import Checkpoint
 from ..config.table_registry import TABLES
 from ..stats.directions import BEST_AT, gain
 from ..stats.verdicts import LEVEL
 from .notes import BOLD, contents, notes, provenance_notes, regimes_phrase
-from .table_columns import DTO, Field, fields_of, fitted
+from .table_columns import DTO, columns_of, fitted
 from .tables import Cell, Column, Ends, Row, Rule, Table
 
 
@@ -31,13 +30,12 @@ def rate_ends(run: Run, group: Group, quantity: Quantity) -> Ends | None:
     return (low.value, high.value) if low and high else None
 
 
-def make_cell(run: Run, group: Group, field: Field, marks: bool = True) -> Cell:
+def make_cell(run: Run, group: Group, column: Column, marks: bool = True) -> Cell:
     """Return one number of a grid point: value, printed counterpart, a dagger if ``marks``."""
-    column, quantity = field.column, field.quantity
-    slug, metric, category = quantity
+    slug, metric, category = quantity = column.quantity
     measured = run.results.of(group, quantity)
-    if measured is None or field.of != "value":
-        part = getattr(measured, field.of, None)
+    if measured is None or column.of != "value":
+        part = getattr(measured, column.of, None)
         return Cell(part, column.show(part))
     display, ends = column.show(measured.value), rate_ends(run, group, quantity)
     if measured.sd is not None:
@@ -69,10 +67,10 @@ def show_difference(column: Column, test: Mapping[str, Any], name: str) -> str:
     return f"× {test[name]:.3g}" if ratio else column.show(test[name], signed=True)
 
 
-def checkpoint_row(run: Run, group: Group, fields: Sequence[Field], labels: tuple[str, ...],
+def checkpoint_row(run: Run, group: Group, columns: Sequence[Column], labels: tuple[str, ...],
                    rule: Rule = "", marks: bool = True) -> Row:  # fmt: skip
     """Return the row of a grid point; the label of Debias-SparseGPT is bold."""
-    cells = {field.column.key: make_cell(run, group, field, marks) for field in fields}
+    cells = {column.key: make_cell(run, group, column, marks) for column in columns}
     ours = run.sheet.base_method(group.method) == OURS
     return Row(labels, cells, group.identity, rule=rule, strong=ours)
 
@@ -94,13 +92,13 @@ def emboldened(row: Row, keys: Iterable[str]) -> Row:
     return replace(row, cells={**row.cells, **bold})
 
 
-def embolden(rows: list[Row], fields: Iterable[Field], positions: Sequence[int]) -> None:
+def embolden(rows: list[Row], columns: Iterable[Column], positions: Sequence[int]) -> None:
     """Mark the best values of a block (rows at ``positions``) bold, in place; all of a tie.
 
     Values measured on calibration data do not compete. Nothing is marked where fewer than two
     rows have a value or all values are the same.
     """
-    for column in (field.column for field in fields if field.column.direction):
+    for column in (one for one in columns if one.direction):
         ranks = {
             position: rank(column, cell.value)
             for position in positions
@@ -114,14 +112,14 @@ def embolden(rows: list[Row], fields: Iterable[Field], positions: Sequence[int])
                     rows[position] = emboldened(rows[position], [column.key])
 
 
-def mark(kind: str, rows: list[Row], fields: Sequence[Field], positions: Sequence[int]) -> None:
+def mark(kind: str, rows: list[Row], columns: Sequence[Column], positions: Sequence[int]) -> None:
     """Mark values of a block (rows at ``positions``) bold, in place, by a word of ``BOLD``."""
     assert kind in BOLD
     for position in positions if kind != "best" else ():
         cells = rows[position].cells.items()
         rows[position] = emboldened(rows[position], [key for key, one in cells if one.dagger])
     if kind != "tested":
-        embolden(rows, [f for f in fields if kind == "best" or f.quantity == DTO], positions)
+        embolden(rows, [f for f in columns if kind == "best" or f.quantity == DTO], positions)
 
 
 # Whole tables
@@ -165,37 +163,39 @@ def points_of(run: Run, slug: str) -> list[Checkpoint]:
     return run.points(TABLES[slug].get("experiments", [slug]), f"the table {slug}")
 
 
-def build(run: Run, slug: str) -> Table:
+def build(
+    run: Run, slug: str, more: Callable[[Group], tuple[str, ...]] = lambda group: ()
+) -> Table:
     """Return per model its dense row, or its name, and then a row a method.
 
     The pruned rows are in blocks by regime, or by the ``blocks`` of the table's entry; several
-    blocks have headings. Labels name the calibration where there are several in a block.
+    blocks have headings. Labels name the calibration where there are several in a block, and
+    ``more`` are those behind the first.
     """
-    entry, fields, sheet = TABLES[slug], fields_of(run, slug), run.sheet
+    entry, columns, sheet = TABLES[slug], columns_of(run, slug), run.sheet
     points = points_of(run, slug)
     methods, names = entry.get("methods"), entry.get("blocks", ["regime"])
     chosen = [g for g in groups(points) if not methods or sheet.base_method(g.method) in methods]
     run.results.require([point for group in chosen for point in group.checkpoints()])
-    fields = [fitted(run, groups(points), field) for field in fields]
+    columns = [fitted(run, groups(points), column) for column in columns]
     bold = entry.get("bold", "best")
     models = list(dict.fromkeys(point.model for point in points))
     pruned = [group for group in chosen if not group.is_base]
     several = len(blocks(pruned, *names)) > 1
     calibrations = {group.calibration for group in pruned} - {"none"}
     named = len(calibrations) > 1 and "calibration" not in names
+    parts = ("method", *["calibration"] * named)
     rows, shown = list[Row](), list[Group]()
 
-    def words(group: Group) -> str:
-        text = f"+ {method_label(sheet, group.method)}"
-        with_data = named and group.calibration != "none"
-        return f"{text}, {calibration_label(sheet, group.calibration)}" if with_data else text
+    def row(group: Group, label: str, rule: Rule) -> Row:
+        shown.append(group)
+        return checkpoint_row(run, group, columns, (label, *more(group)), rule)
 
     for model in models:
         rule: Rule = "full" if rows else ""
         label, dense = model_label(sheet, model), dense_group(sheet, model)
         if dense is not None and "dense" in (methods or ["dense"]):
-            rows.append(checkpoint_row(run, dense, fields, (label,), rule))
-            shown.append(dense)
+            rows.append(row(dense, label, rule))
         else:
             rows.append(Row((label,), kind="heading", rule=rule))
         for key, mine in blocks((one for one in pruned if one.model == model), *names):
@@ -206,14 +206,13 @@ def build(run: Run, slug: str) -> Table:
                 rows.append(Row((", ".join(heads),), kind="heading", rule=rule))
                 rule = ""
             start = len(rows)
-            rows += [checkpoint_row(run, group, fields, (words(group),)) for group in mine]
-            rows[start] = replace(rows[start], rule=rule)
-            mark(bold, rows, fields, range(start, len(rows)))
-            shown += mine
+            for group in mine:
+                rows.append(row(group, f"+ {words_of(sheet, group, *parts)}", rule))
+                rule = ""
+            mark(bold, rows, columns, range(start, len(rows)))
     return made(
-        run, slug, rows, (field.column for field in fields),
-        notes(run, fields, shown, rows, bold),
-        contents=contents(fields) if "{contents}" in entry["caption"] else "",
+        run, slug, rows, columns, notes(run, columns, shown, rows, bold),
+        contents=contents(columns) if "{contents}" in entry["caption"] else "",
         regimes=regimes_phrase(points),
         model="" if len(models) > 1 else f" of {model_label(sheet, models[0])}",
         beside=", beside CrowS-Pairs" if sheet.primary("crows_pairs") else "",
@@ -226,7 +225,7 @@ def calibrations(run: Run, slug: str) -> Table:
     The best value of a model and regime is bold. No daggers: what they are about stands in other
     tables.
     """
-    sheet, fields, points = run.sheet, fields_of(run, slug), points_of(run, slug)
+    sheet, columns, points = run.sheet, columns_of(run, slug), points_of(run, slug)
     shown = [group for group in groups(points) if group.calibration != "none"]
     run.results.require([point for group in shown for point in group.checkpoints()])
     first = shown[0].calibration if shown else ""
@@ -243,27 +242,24 @@ def calibrations(run: Run, slug: str) -> Table:
             for group in mine:
                 data.append(len(rows))
                 words = (label, calibration_label(sheet, group.calibration))
-                row = checkpoint_row(run, group, fields, words, rule, marks=False)
+                row = checkpoint_row(run, group, columns, words, rule, marks=False)
                 rows.append(row)
                 if base and "difference" in TABLES[slug]:
-                    rows.append(_change(fields, row, base, first))
+                    rows.append(_change(columns, row, base, first))
                 label, rule, base = "", "", base or row
-        embolden(rows, fields, data)
+        embolden(rows, columns, data)
     fixed = f" ({model_label(sheet, shown[0].model)}, {REGIME_LABELS[shown[0].regime]})"
     return made(
-        run, slug, rows, (field.column for field in fields), notes(run, fields, shown, rows),
+        run, slug, rows, columns, notes(run, columns, shown, rows),
         fixed=fixed if len(found) == 1 else "",
         regimes=regimes_phrase(points),
         first=f"calibration with {calibration_label(sheet, first) if shown else ''} alone.",
     )  # fmt: skip
 
 
-def _change(fields: list[Field], row: Row, base: Row, first: str) -> Row:
+def _change(columns: list[Column], row: Row, base: Row, first: str) -> Row:
     """Return the row of the differences between two calibrations, in bold."""
-    cells = {
-        column.key: difference(column, row.cells[column.key], base.cells[column.key])
-        for column in (field.column for field in fields)
-    }
+    cells = {one.key: difference(one, row.cells[one.key], base.cells[one.key]) for one in columns}
     named = {**row.identity, "calibration": f"{row.identity['calibration']} - {first}"}
     return emboldened(Row(("", "Diff."), cells, named, "diff", strong=True, strong_at=1), cells)
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..analysis.run import read_run
+from ..analysis.results import read_run
 from ..config.run_sheet import read_run_sheet
 from .answer import Answer, answers, summary
 

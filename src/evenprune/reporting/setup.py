@@ -1,17 +1,17 @@
 """What a run is made of: methods, models, licences, benchmarks, calibration data."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ..analysis import labels
 from ..analysis.printed import printed_rows
-from ..analysis.results import Group, Quantity
-from ..analysis.run import Run
+from ..analysis.results import Group, Quantity, Run
 from ..config.facts import METHODS
-from ..config.grids import needed_datasets
+from ..config.grids import calibrated, needed_datasets
 from ..config.table_registry import TABLES
 from .notes import counts, provenance_notes
 from .rows import made
-from .table_columns import category_order, fields_of, refused
+from .table_columns import category_order, columns_of, refused
 from .tables import Cell, Row, Rule, Table
 
 UNKNOWN = "–: the catalogue does not say."
@@ -24,7 +24,7 @@ def yes_no(fact: bool | None) -> str:
     return "–" if fact is None else "✓" if fact else "×"
 
 
-def models_by_kind(run: Run) -> list[tuple[bool | None, list[str]]]:
+def models_by_kind(run: Run) -> list[list[str]]:
     """Return the models of the experiments: instruction-tuned, base, and of unknown kind.
 
     Each list has the order of the experiments.
@@ -32,9 +32,18 @@ def models_by_kind(run: Run) -> list[tuple[bool | None, list[str]]]:
     names = dict.fromkeys(point.model for point in run.sheet.shown)
     models = run.sheet.config.models
     return [
-        (kind, [name for name in names if models[name].instruction_tuned is kind])
+        [name for name in names if models[name].instruction_tuned is kind]
         for kind in (True, False, None)
     ]
+
+
+def fact_row(label: str, facts: Mapping[str, str], **shown: str) -> Row:
+    """Return a row of facts, the first of which names it; ``shown`` are those that look otherwise.
+
+    What is not known is an en dash, and empty in the CSV.
+    """
+    _, *texts = (dict(facts) | shown).values()
+    return Row((label, *(text or "–" for text in texts)), identity=facts)
 
 
 def _listed(run: Run, slug: str, parts: list[list[Row]]) -> Table:
@@ -57,12 +66,11 @@ def methods(run: Run, slug: str) -> Table:
         update, bias, metric, cost = TABLES[slug]["forms"].get(name, (None, None, "–", "–"))
         solved = f" (solver {sheet.config.pruning.solver})" if facts.shifts and bias else ""
         signs = map(yes_no, (update, facts.calibrated, bias))
-        said = (*signs, f"{metric}{solved}", cost)
         keys = ("method", "weight_update", "calibration_data", "bias_aware", "metric", "complexity")
-        identity = dict(zip(keys, (name, *said), strict=True))
+        said = dict(zip(keys, (name, *signs, f"{metric}{solved}", cost), strict=True))
         rule: Rule = "full" if bias and rows and not rows[-1].strong else ""
-        texts = (labels.METHOD_LABELS[name], *said)
-        rows.append(Row(texts, identity=identity, rule=rule, strong=bool(bias)))
+        row = fact_row(labels.METHOD_LABELS[name], said)
+        rows.append(replace(row, rule=rule, strong=bool(bias)))
     return made(run, slug, rows, notes=())
 
 
@@ -71,19 +79,17 @@ def models(run: Run, slug: str) -> Table:
 
     All of it is the catalogue's word, not measured.
     """
-    parts = []
-    for kind, names in models_by_kind(run):
-        part = []
-        for name in names:
-            entry = run.sheet.config.models[name]
-            link = entry.hub.partition("@")[0] if entry.hub else ""
-            known = [entry.params or "", yes_no(kind), yes_no(entry.multilingual), link]
-            keys = ("model", "params", "instruction_tuned", "multilingual", "hub")
-            shown = (*known[:3], f"{HUB}{link}" * bool(link))
-            texts = (labels.model_label(run.sheet, name), *(one or "–" for one in shown))
-            part.append(Row(texts, identity=dict(zip(keys, [name, *known]))))
-        parts.append(part)
-    return _listed(run, slug, parts)
+
+    def row(name: str) -> Row:
+        entry = run.sheet.config.models[name]
+        link = entry.hub.partition("@")[0] if entry.hub else ""
+        facts = {"model": name, "params": entry.params or ""}
+        facts["instruction_tuned"] = yes_no(entry.instruction_tuned)
+        facts |= {"multilingual": yes_no(entry.multilingual), "hub": link}
+        label = labels.model_label(run.sheet, name)
+        return fact_row(label, facts, hub=f"{HUB}{link}" * bool(link))
+
+    return _listed(run, slug, [[row(name) for name in names] for names in models_by_kind(run)])
 
 
 def licences(run: Run, slug: str) -> Table:
@@ -91,14 +97,13 @@ def licences(run: Run, slug: str) -> Table:
     config = run.sheet.config
     sets = [] if config.source == "world" else needed_datasets(config)
 
-    def row(kind: str, name: str, label: str, licence: str | None) -> Row:
-        return Row((label, licence or "–"), identity={kind: name, "licence": licence or ""})
+    def row(name: str) -> Row:
+        licence = config.models[name].licence or ""
+        return fact_row(labels.model_label(run.sheet, name), {"model": name, "licence": licence})
 
-    parts = [
-        [row("model", n, labels.model_label(run.sheet, n), config.models[n].licence) for n in names]
-        for _, names in models_by_kind(run)
-    ]
-    parts.append([row("dataset", name, name, config.datasets[name].licence) for name in sets])
+    parts = [[row(name) for name in names] for names in models_by_kind(run)]
+    data = {name: config.datasets[name].licence or "" for name in sets}
+    parts.append([fact_row(n, {"dataset": n, "licence": one}) for n, one in data.items()])
     return _listed(run, slug, parts)
 
 
@@ -123,43 +128,38 @@ def benchmarks(run: Run, slug: str) -> Table:
         if about is None:
             parts = category_order(run.results.categories(*quantity[:2]))
             about = ", ".join(labels.CATEGORY_LABELS.get(one, one) for one in parts)
-        texts = (
-            known_as if real else labels.TASK_LABELS[task],
-            f"{size:,}" if size else "–",
-            about,
-        )
-        identity = {"benchmark": name, "size": str(size or ""), "attributes": about}
-        identity |= {"size_printed": str(sizes[task])} if real else {}
-        rows.append(Row((*texts, *[f"{sizes[task]:,}"] * real), identity=identity))
+        facts = {"benchmark": name, "size": str(size or ""), "attributes": about}
+        shown = {"size": f"{size:,}" if size else ""}
+        if real:
+            facts["size_printed"], shown["size_printed"] = str(sizes[task]), f"{sizes[task]:,}"
+        rows.append(fact_row(known_as if real else labels.TASK_LABELS[task], facts, **shown))
     if not rows:
         raise refused(slug, list(BENCHMARKS))
-    table = made(run, slug, rows)
-    if not real:
-        return replace(table, widths=(0.15, 0.08, 0.65))
-    return replace(table, heads=(*table.heads, "Size in the paper"), widths=(0.15, 0.08, 0.55, 0.1))
+    table, widths = made(run, slug, rows), (0.15, 0.08, 0.55, 0.1) if real else (0.15, 0.08, 0.65)
+    return replace(table, heads=(*table.heads, *["Size in the paper"] * real), widths=widths)
 
 
 def calibration(run: Run, slug: str) -> Table:
     """Return the pairs kept and dropped by alignment, per calibration set, model and category."""
     sheet, rows = run.sheet, list[Row]()
-    fields = fields_of(run, slug)
+    columns = columns_of(run, slug)
 
     def order(key: tuple[str, str, int]) -> tuple:
-        entry = sheet.config.calibrations[key[0]]
+        model, data, seed = key
+        entry = sheet.config.calibrations[data]
         sources = [name != "stereoset" for name in entry.pairs]
-        return (sources, entry.categories, entry.control, entry.n_texts, key)
+        return (sources, entry.categories, entry.control, entry.n_texts, data, model, seed)
 
-    points = [point for point in sheet.checkpoints if point.calibration != "none"]
-    calibrated = sorted({(one.calibration, one.model, one.seed) for one in points}, key=order)
-    several_seeds = len({seed for *_, seed in calibrated}) > 1
-    for data, model, seed in calibrated:
+    found = sorted(calibrated(sheet.checkpoints), key=order)
+    several_seeds = len({seed for *_, seed in found}) > 1
+    for model, data, seed in found:
         start, group = len(rows), Group(model, "", "", data, (seed,))
         label = labels.calibration_label(sheet, data) + (f", seed {seed}" if several_seeds else "")
         for category in ["", *run.results.categories("calibration", "pairs_total")]:
             cells = {
-                field.column.key: Cell(number.value, field.column.show(number.value))
-                for field in fields
-                if (number := run.results.of(group, field.quantity._replace(category=category)))
+                column.key: Cell(number.value, column.show(number.value))
+                for column in columns
+                if (number := run.results.of(group, column.quantity._replace(category=category)))
             }
             if cells:
                 named = {"calibration": data, "model": model, "seed": str(seed)}
@@ -169,4 +169,4 @@ def calibration(run: Run, slug: str) -> Table:
                 rule: Rule = "dashed" if first and rows else ""
                 rows.append(Row((*texts, named["category"]), cells, named, rule=rule))
     said = [f"Alignment policy: {sheet.config.pruning.alignment}.", *provenance_notes(sheet)]
-    return made(run, slug, rows, (field.column for field in fields), said)
+    return made(run, slug, rows, columns, said)

@@ -3,15 +3,19 @@
 What is bold, what carries a dagger, how many digits: all is settled here.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ..analysis.frames import Quantity
+from ..analysis.labels import number_text
 from ..config.tasks import Direction
 
 ColumnGroup = Literal["perplexity", "performance", "fairness", "dto", "plain"]
 Rule = Literal["", "dashed", "full"]
 Ends = tuple[float, float]
+NONE = Quantity("", "")  # a column of what is no number of results.csv
 Z95 = 1.959964  # half width of a 95 % normal interval in standard errors
 
 
@@ -22,7 +26,8 @@ class Column:
     ``key`` names it in the CSV, ``span`` is a head shared with the neighbours of the same
     span. Values are multiplied by ``scale`` and shown with ``digits`` decimals. ``direction``
     says which values are good: up, down, half (near one half), zero or "" (not ranked). A column
-    of ``text`` shows words, in the CSV too, one with ``ends`` the intervals of rates.
+    of ``text`` shows words, in the CSV too, one with ``ends`` the intervals of rates. ``quantity``
+    is the number of results.csv that is shown, if any: its ``value``, ``stderr`` or ``n``.
     """
 
     key: str
@@ -34,18 +39,16 @@ class Column:
     span: str = ""
     text: bool = False
     ends: bool = False
+    quantity: Quantity = NONE
+    of: Literal["value", "stderr", "n"] = "value"
 
     def show(self, value: float | None, signed: bool = False) -> str:
-        """Return a value as shown in this column, a difference ``signed``; an en dash for none.
+        """Return a value as shown in this column, a difference ``signed``; an en dash for none."""
+        return "–" if value is None else number_text(value * self.scale, self.digits, signed)
 
-        What is 0 after rounding has no minus.
-        """
-        if value is None:
-            return "–"
-        # Adding 0 makes a positive zero of a negative one.
-        rounded = round(value * self.scale, self.digits) + 0.0
-        comma = "" if self.digits else ","  # counts have thousands apart
-        return f"{rounded:{'+' if signed else ''}{comma}.{self.digits}f}".replace("-", "−")
+    def with_ends(self, value: float, ends: Ends | None) -> str:
+        """Return a value with the interval behind it, where there is one."""
+        return self.show(value) + (f" [{', '.join(map(self.show, ends))}]" if ends else "")
 
     def plain(self, value: float | None) -> str:
         """Return a value as in the CSV: the same digits, an ASCII sign, empty for none."""
@@ -114,7 +117,7 @@ class Cell:
         low, high = self.interval(column) or (None, None)
         inside = self.covers(column)
         return {
-            "": column.plain(self.value),
+            "": self.display if column.text else column.plain(self.value),
             "_printed": column.plain(self.printed),
             "_diff": column.plain(self.difference),
             "_low": column.plain(low),
@@ -163,10 +166,5 @@ class Table:
 
 def units(columns: Sequence[Column]) -> list[list[Column]]:
     """Return columns in groups that share a head."""
-    parts: list[list[Column]] = []
-    for column in columns:
-        if parts and column.span and parts[-1][0].span == column.span:
-            parts[-1].append(column)
-        else:
-            parts.append([column])
-    return parts
+    spans = itertools.groupby(columns, lambda one: (one.span, "" if one.span else one.key))
+    return [list(shared) for _, shared in spans]
