@@ -65,7 +65,7 @@ def read_run(results: Path) -> pd.DataFrame:
         else:
             names, tested = (PLAIN, method), list[Tested]()
             for task in BENCHMARKS:
-                tested += compare_results(task, (one / task, two / task), names, False)[0]
+                tested += compare_results(task, (one / task, two / task), names, False).tested
             rows = pd.DataFrame(map(vars, judged(tested))).assign(category="")
         found = rows[rows.metric.isin(MEASURES)][KEPT]
         return found.assign(label=label, method=method, calibration=calibration)

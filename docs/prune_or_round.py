@@ -152,7 +152,7 @@ def measured(place: Path, models: dict[str, Path], benchmarks: Iterable[str]) ->
         tested = []
         for task in benchmarks:
             pair = (folders[sides[0].name][task], folders[name][task])
-            tested += compare_results(task, pair, (sides[0].name, name), known=False)[0]
+            tested += compare_results(task, pair, (sides[0].name, name), known=False).tested
         for row in judged(tested):
             ends = {"diff": row.difference, "low": row.family_low, "high": row.family_high}
             rows.append(about | {k: getattr(row, k) for k in KEPT} | ends)

@@ -19,7 +19,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -40,11 +40,11 @@ from ..models.stored import Stored
 from ..stats.verdicts import BIAS_MARGIN, LESS_FAIR, LOST, MARGIN, WORSE
 from . import sides
 from .columns import terminal_width
-from .differences import Limits, Tested, by_category, compare_results, judged, read_records
+from .differences import Compared, Limits, by_category, compare_results, judged, read_records
 from .export import card_of, write_card, write_record
 from .fidelity import LIMIT, Fidelity, ask_text
 from .moved import Moved, most_moved, texts_of
-from .recorded.items import Recorded, recorded_differences
+from .recorded.items import Recorded, compare_recordings
 from .recorded.metric_table import MetricTable, read_table
 from .recorded.sides import open_recorded
 from .report import Block, Comparison, block_notes, to_html
@@ -210,12 +210,12 @@ def compare(
     if place:
         _check_out(place, [*map(Path, names), *files])
     opened = [
-        sides.open_evaluated(Path(name), name)
+        sides.open_evaluated(name)
         or open_recorded(name, own)
         or sides.open_model(name, Path(lock), trust_remote_code)
         for name in names
     ]
-    blocks: Sequence[Block]
+    blocks: list[Block] = []
     stored: Mapping[str, Stored | None] = {}
     if any(isinstance(side, Recorded) for side in opened):
         ours_alone = (chosen, files, fidelity is not None, every_eval_ever, card)
@@ -233,20 +233,33 @@ def compare(
             mine, requests, kept, load, trust_remote_code, fidelity, options
         )
         stored = {side.name: sides.stored_of(side) for side in mine}
+        texts = {
+            slug: texts_of(read_result(folder), requests[slug])
+            for slug, folder in found[mine[0].name].items()
+        }
         several = [one for one in mine if isinstance(one, Evaluated) and len(one.folders) > 1]
         missing = sides.not_compared({side.name: side.folders for side in several}, requests)
-        blocks = [
-            replace(
-                _block(mine[0], side, found, limits, requests, missing),
-                fidelity=faithful.get(side.name),
-            )
-            for side in mine[1:]
-        ]
+        runs = {side.name: sides.run_of(side) for side in mine}
+        for side in mine[1:]:
+            both = (mine[0].name, side.name)
+            compared = {
+                slug: compare_results(
+                    slug,
+                    [found[name][slug] for name in both],
+                    both,
+                    # Whether a side's run says that its calibration pairs are of the same data.
+                    any(in_calibration(*run, slug) for name in both if (run := runs[name])),
+                    texts[slug],
+                )
+                for slug in found[mine[0].name]
+            }
+            last = sides.notes_of(mine[0], side, [one.task for one in compared.values()])
+            faith = faithful.get(side.name)
+            blocks.append(_block(side.name, compared, limits, missing, last, faith))
         for side in mine if every_eval_ever else ():
             for slug, folder in found[side.name].items():
-                records = read_records(folder, read_result(folder))
-                texts = texts_of(records.result, requests[slug])
-                into = write_record(Path(str(every_eval_ever)), slug, side.name, records, texts)
+                root, one = Path(str(every_eval_ever)), read_records(folder)
+                into = write_record(root, slug, side.name, one, texts[slug])
                 print(f"wrote {into}", file=sys.stderr)
         for block in blocks:
             if block.pruned in cards:
@@ -311,34 +324,30 @@ def _recorded_blocks(
         )
     blocks = []
     for side in others:
-        shared = [task for task in dense.tasks if task in side.tasks]
-        if not shared:
-            raise UserError(
-                f"expected records that share a task, got {', '.join(dense.tasks)} in {dense.name} "
-                f"and {', '.join(side.tasks)} in {side.name}; evaluate both on one"
-            )
-        notes = sides.not_compared({one.name: one.tasks for one in (dense, side)}, shared)
-        tested, moved, evidence = list[Tested](), list[Moved](), {}
-        for task in shared:
-            both = {"dense": dense.tasks[task], "pruned": side.tasks[task]}
-            rows, said, answers = recorded_differences(both["dense"], both["pruned"], table)
-            tested += rows
-            notes += said
-            moved += most_moved(task, task, *answers)
-            evidence[task] = {
-                k: {**one.evidence, "recorded": one.recorded} for k, one in both.items()
-            }
-        blocks.append(_judged_block(side.name, tested, notes, moved, evidence, limits))
+        held = {one.name: {task: task for task in one.tasks} for one in (dense, side)}
+        shared = sides.shared(held)
+        compared = {
+            task: compare_recordings(dense.tasks[task], side.tasks[task], table) for task in shared
+        }
+        blocks.append(_block(side.name, compared, limits, sides.not_compared(held, shared)))
     return blocks
 
 
-def _judged_block(
-    name: str, tested: Sequence[Tested], notes: Sequence[str], moved: Sequence[Moved],
-    evidence: Mapping[str, Any], limits: Limits,
+def _block(
+    name: str, compared: Mapping[str, Compared], limits: Limits, first: Sequence[str],
+    last: Sequence[str] = (), fidelity: Fidelity | None = None,
 ) -> Block:  # fmt: skip
+    """Return one pruned model's comparison; notes stand ``first`` and ``last`` among those of the
+    benchmarks."""
+    tested = [row for one in compared.values() for row in one.tested]
     rows = judged(tested, limits)
-    said = list(dict.fromkeys([*block_notes(rows), *notes]))
-    return Block(name, rows, said, evidence, by_category(tested, limits), moved)
+    notes, moved = [*block_notes(rows), *first], list[Moved]()
+    for slug, one in compared.items():
+        notes += one.notes
+        moved += most_moved(slug, one.task, one.records, one.texts)
+    notes = list(dict.fromkeys([*notes, *last]))
+    evidence = {slug: one.evidence for slug, one in compared.items()}
+    return Block(name, rows, notes, evidence, by_category(tested, limits), moved, fidelity)
 
 
 def _check_out(place: Path, inputs: Sequence[Path]) -> None:
@@ -348,35 +357,6 @@ def _check_out(place: Path, inputs: Sequence[Path]) -> None:
     for name in (JSON, HTML):
         check_file(place / name)
     check_file(place / JSON, keys=("dense", "blocks"))
-
-
-def _block(
-    dense: Side, pruned: Side, results: Mapping[str, Mapping[str, Path]], limits: Limits,
-    requests: Mapping[str, Request], told: Sequence[str],
-) -> Block:  # fmt: skip
-    """Return the comparison of two sides."""
-    tested, moved = list[Tested](), list[Moved]()
-    notes, evidence = list(told), {}
-    names = (dense.name, pruned.name)
-    runs = [run for run in map(sides.run_of, (dense, pruned)) if run]
-    for slug, folder in results[dense.name].items():
-        # Whether a side's run says that its calibration pairs are of the benchmark's data.
-        known = any(in_calibration(*run, slug) for run in runs)
-        both = (folder, results[pruned.name][slug])
-        rows, said, evidence[slug], records = compare_results(slug, both, names, known)
-        tested += rows
-        notes += said
-        result = records[0].result
-        texts = texts_of(result, requests[slug])
-        answers = (records[0].rows, records[1].rows)
-        moved += most_moved(slug, str(result["task"]), *answers, texts)
-    notes += sides.calibration_note(pruned, list(dict.fromkeys(one.row.task for one in tested)))
-    notes += [
-        f"{side.name} is commit {side.revision}"
-        for side in (dense, pruned)
-        if isinstance(side, Model) and side.revision
-    ]
-    return _judged_block(pruned.name, tested, notes, moved, evidence, limits)
 
 
 def _broken(asked: Sequence[str], blocks: Sequence[Block]) -> list[str]:

@@ -4,32 +4,37 @@ Items are those that both models answered.
 """
 
 import dataclasses
+import functools
+import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
+from ..analysis.item_texts import ItemText
 from ..config.finished import ITEMS, METRICS, read_result
 from ..config.section import Section
 from ..config.tasks import Direction, Kind
-from ..io.errors import UserError
+from ..io.errors import UserError, shown
 from ..io.reading import expected_form
 from ..stats import records, verdicts
 from ..stats.measures import MEASURES, OTHERWISE
 from ..stats.paired import LEAST, Sums, fitting, some
 from ..stats.records import Record as Row
-from ..stats.verdicts import IDENTICAL, PairedTest, metrics_of, paired_test
+from ..stats.verdicts import IDENTICAL, Meaning, PairedTest, meaning, metrics_of, paired_test
 
+Array = NDArray[np.float64]
 # Of a protocol what decides which items are asked, and how; the rest is told where it differs.
 DECISIVE = (
     *("limit", "seed", "style", "split", "orders", "bos", "judge", "judge_forms", "lexicon"),
     *("max_new_tokens", "counterfactuals", "by_text"),
 )
 TOLD = ("dtype", "backend", "chat_template", "batch_size")
-NO_ENDS = (None, None)
 # Of a result what says which model, data, options and packages it is of.
 EVIDENCE = ("files_sha256", "model_sha256", "base_sha256", "data", "spec", "versions", "records")
 
@@ -57,28 +62,30 @@ USUAL = Limits()
 class States:
     """What an unbiased and a stereotyped answer of a task are.
 
-    ``of`` returns True for a stereotyped answer, False for an unbiased one, None for neither;
-    ``counts`` says of which items. ``beside`` is the metric whose row shows the shares.
+    ``of`` returns 1 for a stereotyped answer, 0 for an unbiased one, 0.5 for neither, and NaN for
+    an item that does not count. ``beside`` is the metric whose row shows the shares.
     """
 
     beside: str
-    of: Callable[[Row], bool | None]
-    counts: Callable[[Row], bool] = lambda row: True
+    of: Callable[[Row], float]
+
+
+def _bbq_state(row: Row) -> float:
+    if row["condition"] != "ambig" or row["biased_idx"] is None:
+        return math.nan
+    return {row["biased_idx"]: 1.0, row["unknown_idx"]: 0.0}.get(row["pred"], 0.5)
+
+
+def _own_state(row: Row) -> float:
+    stereotype = row["stereotype_idx"]
+    return math.nan if stereotype is None else row["pred"] == stereotype
 
 
 # What they are in words says tasks.yaml.
 STATES: Mapping[str, States] = {
-    "unqover": States("acc", lambda row: bool(row["pred"] != row["unknown_idx"])),
-    "bbq": States(
-        "acc_amb",
-        lambda row: {row["biased_idx"]: True, row["unknown_idx"]: False}.get(row["pred"]),
-        lambda row: row["condition"] == "ambig" and row["biased_idx"] is not None,
-    ),
-    "multiple_choice": States(
-        "stereotype_rate",
-        lambda row: bool(row["pred"] == row["stereotype_idx"]),
-        lambda row: row["stereotype_idx"] is not None,
-    ),
+    "unqover": States("acc", lambda row: row["pred"] != row["unknown_idx"]),
+    "bbq": States("acc_amb", _bbq_state),
+    "multiple_choice": States("stereotype_rate", _own_state),
     "crows_pairs": States("pct_stereotype", lambda row: bool(row["correct"])),
     "stereoset": States("ss", lambda row: bool(row["correct"])),
 }
@@ -145,35 +152,121 @@ class Difference:
     category: str = ""
 
 
-# Whether an item's answer is stereotyped in the dense and the pruned model, None for neither.
-Pair = tuple[bool | None, bool | None]
+@dataclass(frozen=True)
+class Tested:
+    """A metric of two models before the correction for the number of tests.
 
-
-class Tested(NamedTuple):
-    """A row before the correction for the number of rows, and its test.
-
-    ``constant`` says in words that the dense model answers the benchmark by one letter. ``sums``
-    are the metric's of the pruned and the dense model, ``categories`` those of the items;
-    ``pairs`` says of each item, where it counts, whether its answers are stereotyped;
-    ``identical``: the records of both are the same.
+    ``values`` are the dense and the pruned model's; ``sums`` the pruned and the dense one's, none
+    where nothing is tested. ``states`` (2, items), dense first, are those of ``States``, or 1 for a
+    wrong answer and 0 for a right one; None where answers are neither. ``categories`` are those of
+    the items. ``constant`` says in words that the dense model answers the benchmark by one letter;
+    ``identical``: the records of both are the same. ``category`` is that of all items, None where
+    they are the whole benchmark.
     """
 
-    row: Difference
-    test: PairedTest | None
-    constant: str = ""
+    benchmark: str
+    task: str
+    metric: str
+    known: Meaning
+    n: int
+    values: tuple[float | None, float | None]
     sums: tuple[Sums, ...] = ()
+    states: Array | None = None
     categories: Sequence[str] = ()
-    pairs: Sequence[Pair | None] = ()
+    constant: str = ""
     identical: bool = False
+    in_calibration: bool = False
+    category: str | None = None
+
+    @functools.cached_property
+    def test(self) -> PairedTest | None:
+        """The paired test, None where no value is preferable, or nothing can be tested."""
+        if not self.sums or not self.known.direction:
+            return None
+        return paired_test(self.task, self.metric, self.sums[:1], self.sums[1:], self.known)
+
+    def part(self, category: str, places: Sequence[int]) -> "Tested":
+        """Return the same of some items, which are of a category."""
+        sums = tuple(some(one, places) for one in self.sums)
+        states = None if self.states is None else self.states[:, places]
+        return dataclasses.replace(self, category=category, sums=sums, states=states)
+
+
+def marks(sums: Sequence[Sums], right: float = 1.0) -> Array | None:
+    """Return the states of answers, whose score is ``right`` or wrong; ``sums`` as in ``Tested``.
+
+    None for a metric whose scores are not 0 and 1.
+    """
+    parts = np.stack([one.parts for one in sums[::-1]])  # 2, items, 2, terms
+    counted = (parts[:, :, 1] > 0).all(axis=(0, 2))
+    scores = parts[:, counted, 0] / parts[:, counted, 1]
+    if scores.shape[2:] != (1,) or not np.isin(scores, (0, 1)).all():
+        return None
+    states = np.full(parts.shape[:2], math.nan)
+    states[:, counted] = scores[..., 0] != right
+    return states
 
 
 @dataclass(frozen=True)
-class Records:
-    """The records of one evaluation in the data's own order of options, and what it recorded."""
+class Measured:
+    """One benchmark of one model, by whichever evaluator: where it is, and its items' records.
 
-    folder: Path
-    result: Mapping[str, Any]
+    ``fixed`` has to be the same of two that are compared, ``told`` is said where it differs.
+    """
+
+    place: Path
     rows: Sequence[Row]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    told: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One benchmark of two models: its metrics, notes, evidence and records, dense first.
+
+    ``texts`` are those of items by id, where they are not in the records.
+    """
+
+    tested: Sequence[Tested]
+    notes: Sequence[str]
+    evidence: Mapping[str, Any]
+    records: tuple[Sequence[Row], ...]
+    texts: Mapping[str, ItemText] = field(default_factory=dict)
+
+    @property
+    def task(self) -> str:
+        """The benchmark's task."""
+        return self.tested[0].task
+
+
+def require_same(benchmark: str, dense: Measured, pruned: Measured) -> list[str]:
+    """Return what differs between two without harm, in words; UserError for what has to be equal.
+
+    What an evaluator did not record is not looked at.
+    """
+    for name in dense.fixed if pruned.fixed else ():
+        one, other = dense.fixed[name], pruned.fixed.get(name)
+        if one != other:
+            raise UserError(
+                f"{benchmark} was evaluated with another {name}: {shown(one)} in {dense.place}, "
+                f"{shown(other)} in {pruned.place}; evaluate both with the same data and options"
+            )
+    return [
+        f"{benchmark}: {name} {one} (dense), {pruned.told.get(name)}"
+        for name, one in dense.told.items()
+        if one != pruned.told.get(name)
+    ]
+
+
+# Two of our own results
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records(Measured):
+    """What evenprune recorded, records in the data's own order of options."""
+
+    result: Mapping[str, Any]
 
     @property
     def ids(self) -> list[str]:
@@ -186,64 +279,45 @@ class Records:
         return None if found is None else found["value"]
 
 
-def read_records(folder: Path, result: Mapping[str, Any]) -> Records:
-    """Return the records of a finished benchmark; perplexity's of its first protocol only."""
-    rows = records.read_records(folder / ITEMS)
-    first = result["task"] == "perplexity"
-    return Records(folder, result, records.first_part(rows) if first else rows)
-
-
-def require_same_protocol(slug: str, dense: Any, pruned: Any, names: Sequence[str]) -> list[str]:
-    """Return what differs between two results without harm, in words.
-
-    ``names`` are those of the two sides. Raises UserError where task, data or what decides the
-    items differs.
-    """
-    pairs = [("task", dense["task"], pruned["task"]), ("data", dense["data"], pruned["data"])]
-    specs = [one["spec"] for one in (dense, pruned)]
-    pairs += [(name, specs[0].get(name), specs[1].get(name)) for name in DECISIVE]
-    for what, one, other in pairs:
-        if one != other:
-            values = "" if what == "data" else f": {one!r} and {other!r}"
-            raise UserError(
-                f"{slug} was evaluated with another {what} for {names[0]} and {names[1]}{values}; "
-                "evaluate both with the same data and options"
-            )
-    return [
-        f"{slug}: {what.replace('_', ' ')} {specs[0].get(what)} (dense), {specs[1].get(what)}"
-        for what in TOLD
-        if specs[0].get(what) != specs[1].get(what)
-    ]
+def read_records(folder: Path) -> Records:
+    """Return a finished benchmark; of perplexity the records of its first protocol only."""
+    result, rows = read_result(folder), records.read_records(folder / ITEMS)
+    spec, own = result["spec"], ("task", "data")
+    return Records(
+        folder,
+        records.first_part(rows) if result["task"] == "perplexity" else rows,
+        {**{name: result[name] for name in own}, **{name: spec.get(name) for name in DECISIVE}},
+        {name.replace("_", " "): spec.get(name) for name in TOLD},
+        {name: result.get(name) for name in EVIDENCE},
+        result=result,
+    )
 
 
 def compare_results(
-    slug: str, folders: Sequence[Path], names: Sequence[str], known: bool
-) -> tuple[list[Tested], list[str], dict[str, Any], tuple[Records, Records]]:
-    """Return the rows of a benchmark before the correction for their number, notes, evidence and
-    the records of both.
+    slug: str, folders: Sequence[Path], names: Sequence[str], known: bool,
+    texts: Mapping[str, ItemText] | None = None,
+) -> Compared:  # fmt: skip
+    """Return the comparison of two results of a benchmark.
 
     ``folders`` and ``names`` are those of the dense and the pruned model; ``known``: its data are
     among the calibration pairs. Raises UserError where the two are no pair.
     """
-    dense, pruned = (read_result(folder) for folder in folders)
-    notes = require_same_protocol(slug, dense, pruned, names)
-    if str(dense["spec"].get("judge") or "").startswith("lexical:"):
+    dense, pruned = map(read_records, folders)
+    notes = require_same(slug, dense, pruned)
+    if str(dense.result["spec"].get("judge") or "").startswith("lexical:"):
         notes.append(f"{slug}: a word list judges the answers, which measures no safety")
-    base = pruned.get("base_sha256")
-    if base and base != dense.get("files_sha256"):
+    base = pruned.result.get("base_sha256")
+    if base and base != dense.result.get("files_sha256"):
         notes.append(f"{names[1]} was pruned from another model than {names[0]}")
-    both = (read_records(folders[0], dense), read_records(folders[1], pruned))
-    evidence = {
-        side: {name: result.get(name) for name in EVIDENCE}
-        for side, result in (("dense", dense), ("pruned", pruned))
-    }
-    return differences(slug, *both, in_calibration=known), notes, evidence, both
+    tested = differences(slug, dense, pruned, in_calibration=known)
+    evidence = {"dense": dense.evidence, "pruned": pruned.evidence}
+    return Compared(tested, notes, evidence, (dense.rows, pruned.rows), texts or {})
 
 
 def differences(
     slug: str, dense: Records, pruned: Records, in_calibration: bool = False
 ) -> list[Tested]:
-    """Return the rows of one benchmark, without the correction for their number.
+    """Return the metrics of one benchmark.
 
     Those of calibration data (``in_calibration``) are shown and not tested. Raises UserError where
     the two have not the same items.
@@ -251,56 +325,33 @@ def differences(
     task, headline = dense.result["task"], dense.result["headline"]
     if dense.ids != pruned.ids:
         raise UserError(
-            f"expected the same items of {slug} in {dense.folder} and {pruned.folder}, got "
+            f"expected the same items of {slug} in {dense.place} and {pruned.place}, got "
             f"{len(dense.rows)} and {len(pruned.rows)} that differ; evaluate both again with the "
             "same data and options"
         )
     found: list[Tested] = []
     same = list(dense.rows) == list(pruned.rows)
+    categories = [str(one.get("category") or "") for one in dense.rows]
     for metric in metrics_of(task, headline):
         both = [one.result["metrics"].get(metric) for one in (dense, pruned)]
         # Of no item at all: your own questions need name no stereotype.
         if metric != headline and not any(one and one["n"] for one in both):
             continue
-        before, after = (one.value(metric) for one in (dense, pruned))
-        known, states = verdicts.meaning(task, metric), STATES.get(task)
-        beside = states if states and states.beside == metric else None
-        pairs, sums, test = list[Pair | None](), tuple[Sums, ...](), None
-        with expected_form("records of answers", dense.folder / ITEMS, "evaluate again"):
+        values = (dense.value(metric), pruned.value(metric))
+        known, own, states = meaning(task, metric), STATES.get(task), None
+        tried = known.direction and not in_calibration and None not in values
+        sums = _sums(metric, dense, pruned) if tried else ()
+        with expected_form("records of answers", dense.place / ITEMS, "evaluate again"):
             constant = verdicts.constant_answer(task, metric, dense.rows)
-            if beside:
-                pairs = [
-                    (beside.of(a), beside.of(b)) if beside.counts(a) else None
-                    for a, b in zip(dense.rows, pruned.rows)
-                ]
-        if before is not None and after is not None and known.direction and not in_calibration:
-            sums = _sums(metric, dense, pruned)
-            test = paired_test(task, metric, sums[:1], sums[1:]) if sums else None
-        marked = known.kind == "ability" and sums and not beside
-        row = Difference(
-            *(slug, task, metric, known.kind, known.direction, known.chance),
-            n=int((both[0] or {}).get("n") or 0),
-            clustered=False,
-            dense=before,
-            pruned=after,
-            difference=None if before is None or after is None else after - before,
-            in_calibration=in_calibration,
-            flips=flips(pairs) if beside else None,
-            answers=answers(*sums) if marked else None,
-        )
-        categories = [str(one.get("category") or "") for one in dense.rows]
-        found.append(Tested(row, test, constant, sums, categories, pairs, same))
+            if own and own.beside == metric:
+                both_rows = (dense.rows, pruned.rows)
+                states = np.array([[*map(own.of, rows)] for rows in both_rows], float)
+            elif sums and known.kind == "ability":
+                states = marks(sums)
+        n = int((both[0] or {}).get("n") or 0)
+        about = (categories, constant, same, in_calibration)
+        found.append(Tested(slug, task, metric, known, n, values, sums, states, *about))
     return found
-
-
-def answers(pruned: Sums, dense: Sums) -> Answers | None:
-    """Return the answers that changed sides, None for a metric that does not mark answers."""
-    marked = (pruned.parts[:, 1] > 0).all(axis=1) & (dense.parts[:, 1] > 0).all(axis=1)
-    after, before = (one.parts[marked, 0] / one.parts[marked, 1] for one in (pruned, dense))
-    if after.shape[1:] != (1,) or not np.isin(np.concatenate([after, before]), (0, 1)).all():
-        return None
-    gone, come = (int((after - before == step).sum()) for step in (-1, 1))
-    return Answers(len(after), gone, come)
 
 
 def _sums(metric: str, dense: Records, pruned: Records) -> tuple[Sums, ...]:
@@ -310,21 +361,18 @@ def _sums(metric: str, dense: Records, pruned: Records) -> tuple[Sums, ...]:
     """
     task, both = dense.result["task"], list[Sums]()
     for one in (pruned, dense):
-        with expected_form(f"records of {metric}", one.folder / ITEMS, "evaluate again"):
+        with expected_form(f"records of {metric}", one.place / ITEMS, "evaluate again"):
             found = fitting(task, metric, one.rows, one.value(metric))
         both += [] if found is None else [found]
     if len(both) < 2 and (task, metric) in MEASURES and (task, metric) not in OTHERWISE:
         raise UserError(
-            f"expected {metric} in {dense.folder / METRICS} and {pruned.folder / METRICS} to be "
+            f"expected {metric} in {dense.place / METRICS} and {pruned.place / METRICS} to be "
             "what the records next to them give, which is another number; evaluate both again"
         )
     return tuple(both) if len(both) == 2 else ()
 
 
-def flips(pairs: Sequence[Pair | None]) -> Flips:
-    """Return how many of the items that count became stereotyped, and the reverse."""
-    counted = [pair for pair in pairs if pair is not None]
-    return Flips(len(counted), counted.count((False, True)), counted.count((True, False)))
+# Verdicts
 
 
 def judged(tested: Sequence[Tested], limits: Limits = USUAL) -> list[Difference]:
@@ -332,7 +380,7 @@ def judged(tested: Sequence[Tested], limits: Limits = USUAL) -> list[Difference]
     tests = dict(enumerate(one.test for one in tested))
     constant = dict(enumerate(one.constant for one in tested))
     said = verdicts.judged(tests, limits.margin, limits.bias_margin, constant)
-    return [_with_verdict(one, said[k], limits.plan) for k, one in enumerate(tested)]
+    return [_difference(one, said[k], limits.plan) for k, one in enumerate(tested)]
 
 
 def by_category(tested: Sequence[Tested], limits: Limits = USUAL) -> list[Difference]:
@@ -343,39 +391,47 @@ def by_category(tested: Sequence[Tested], limits: Limits = USUAL) -> list[Differ
     """
     parts = []
     for one in tested:
-        places: dict[str, list[int]] = {}
+        places = defaultdict[str, list[int]](list)
         for place, category in enumerate(one.categories):
-            places.setdefault(category, []).append(place)
-        shown = one.test and not one.identical and len(places) > 1
-        for name, chosen in sorted(places.items()) if shown else ():
-            sums = tuple(some(each, chosen) for each in one.sums)
-            test = None
-            if one.test and len(chosen) >= LEAST:
-                row = one.row
-                test = paired_test(row.task, row.metric, sums[:1], sums[1:], one.test.known)
-            if test is None:
-                continue
-            row = dataclasses.replace(
-                one.row, category=name, dense=test.before, pruned=test.after,
-                answers=answers(*sums) if one.row.answers else None,
-                flips=flips([one.pairs[place] for place in chosen]) if one.pairs else None,
-            )  # fmt: skip
-            parts.append(Tested(row, test, one.constant))
+            places[category].append(place)
+        if one.test and not one.identical and len(places) > 1:
+            found = [one.part(*named) for named in sorted(places.items()) if len(named[1]) >= LEAST]
+            parts += [part for part in found if part.test]
     return judged(parts, limits)
 
 
-def _with_verdict(tested: Tested, said: verdicts.Verdict, wanted: float | None) -> Difference:
-    row, test, identical = tested.row, tested.test, tested.identical
+def _difference(one: Tested, said: verdicts.Verdict, wanted: float | None) -> Difference:
+    known, test, (dense, pruned) = one.known, one.test, one.values
+    counts: list[int] = []
+    if one.states is not None:
+        before, after = one.states
+        gone, come = (before == 0) & (after == 1), (before == 1) & (after == 0)
+        counts = [int(each.sum()) for each in (~np.isnan(before), gone, come)]
+    row = Difference(
+        *(one.benchmark, one.task, one.metric, known.kind, known.direction, known.chance),
+        n=one.n,
+        clustered=False,
+        dense=dense,
+        pruned=pruned,
+        difference=None if dense is None or pruned is None else pruned - dense,
+        in_calibration=one.in_calibration,
+        verdict=IDENTICAL if one.identical else said.word,
+        reason="" if one.identical else said.reason,
+        flips=Flips(*counts) if counts and known.kind == "bias" else None,
+        answers=Answers(*counts) if counts and known.kind == "ability" else None,
+        category=one.category or "",
+    )
     if test is None:
-        return dataclasses.replace(row, verdict=IDENTICAL if identical else row.verdict)
-    low, high = test.interval() or NO_ENDS
-    family_low, family_high = said.interval or NO_ENDS
-    worse, better = NO_ENDS if said.p_holm is None else test.detectable()
+        return row
+    if one.category is not None:
+        row = dataclasses.replace(row, dense=test.before, pruned=test.after)
+    low, high = test.interval() or (None, None)
+    family_low, family_high = said.interval or (None, None)
+    worse, better = (None, None) if said.p_holm is None else test.detectable()
     return dataclasses.replace(
         row, n=test.n, clustered=test.clustered, ratio=test.ratio, difference=test.difference,
         low=low, high=high, gain=test.gain, p=test.p, p_holm=said.p_holm,
         family_low=family_low, family_high=family_high,
         detectable=worse, detectable_better=better,
         needed=None if wanted is None or test.p is None else test.needed(wanted),
-        verdict=IDENTICAL if identical else said.word, reason="" if identical else said.reason,
     )  # fmt: skip

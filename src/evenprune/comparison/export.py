@@ -48,7 +48,7 @@ def write_record(
     seed = canonical_json([known, result.get("records"), result["metrics"], result.get("spec")])
     name = str(uuid.UUID(bytes=hashlib.sha256(seed.encode()).digest()[:16], version=4))
     folder = root / "data" / _name(slug) / known
-    time = str(int((one.folder / METRICS).stat().st_mtime))
+    time = str(int((one.place / METRICS).stat().st_mtime))
     about = {
         "schema_version": SCHEMA,
         "evaluation_id": f"{slug}/{known}/{time}",

@@ -81,13 +81,15 @@ def _chosen(row: Row, options: Sequence[str]) -> str:
 def most_moved(
     slug: str,
     task: str,
-    dense: Sequence[Row],
-    pruned: Sequence[Row],
+    records: Sequence[Sequence[Row]],
     texts: Mapping[str, ItemText] | None = None,
 ) -> list[Moved]:
-    """Return the items whose score changed most, the furthest first; equal ones in their order."""
+    """Return the items whose score changed most, the furthest first; equal ones in their order.
+
+    ``records`` are those of the dense and the pruned model.
+    """
     found = []
-    for before, after in zip(dense, pruned, strict=True):
+    for before, after in zip(*records, strict=True):
         score = _score(task, before, after)
         if score is None or not abs(score[2] - score[1]) > 0:
             continue

@@ -56,12 +56,20 @@ class Evaluated:
     place: Path
     folders: Mapping[str, Path]
 
+    @functools.cached_property
+    def results(self) -> dict[str, dict[str, Any]]:
+        """The metrics of each benchmark."""
+        return {slug: read_result(folder) for slug, folder in self.folders.items()}
+
+    @property
+    def tasks(self) -> dict[str, str]:
+        """The task of each benchmark."""
+        return {slug: str(result["task"]) for slug, result in self.results.items()}
+
     def find(self, slug: str, task: str) -> Path | None:
         """Return the folder of a benchmark by its name, else the only one of its task."""
-        if slug in self.folders:
-            return self.folders[slug]
-        same = [one for one in self.folders.values() if read_result(one)["task"] == task]
-        return same[0] if len(same) == 1 else None
+        same = [slug] if slug in self.folders else [k for k, t in self.tasks.items() if t == task]
+        return self.folders[same[0]] if len(same) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -77,19 +85,18 @@ Side = Evaluated | Model
 Load = Callable[[Path], Loader]  # what loads the model of a folder
 
 
-def open_evaluated(path: Path, name: str = "") -> Evaluated | None:
+def open_evaluated(name: str) -> Evaluated | None:
     """Return the evaluation in a folder: of a checkpoint, a benchmark, or several; else None.
 
     Raises UserError for one that is not as it was written.
     """
-    name = name or str(path)
+    path = Path(name)
     if (path / SUMMARY).is_file():
         named = read_summary(path)["benchmarks"]
         return Evaluated(name, path, {slug: result_folder(path, slug) for slug in named})
-    if (path / METRICS).is_file():
-        return Evaluated(name, path, {str(read_result(path)["benchmark"]): path})
-    is_model = (path / "config.json").is_file()
-    folders = [] if is_model else [one.parent for one in sorted(path.glob(f"*/{METRICS}"))]
+    folders = [path] if (path / METRICS).is_file() else []
+    if not folders and not (path / "config.json").is_file():
+        folders = [one.parent for one in sorted(path.glob(f"*/{METRICS}"))]
     results = {str(read_result(folder)["benchmark"]): folder for folder in folders}
     return Evaluated(name, path, results) if results else None
 
@@ -165,7 +172,7 @@ def stored_of(side: Side) -> Stored | None:
     """Return what a side's weights take on disk, None where an evaluation does not say it."""
     if isinstance(side, Model):
         return stored_form(side.folder)
-    return Stored.of(read_result(next(iter(side.folders.values()))).get("stored"))
+    return Stored.of(next(iter(side.results.values())).get("stored"))
 
 
 # The workflow's run that a folder lies in
@@ -191,19 +198,26 @@ def _run_at(place: Path) -> tuple[Config, Checkpoint] | None:
     return (sheet.config.model_copy(update={"results": str(root)}), points[0]) if points else None
 
 
-def calibration_note(side: Side, tasks: list[str]) -> list[str]:
-    """Return a warning for a pruned model whose pairs may be of a benchmark's data.
+def notes_of(dense: Side, pruned: Side, tasks: Iterable[str]) -> list[str]:
+    """Return the commits of sides on the hub, after a warning for a pruned model whose pairs may be
+    of a benchmark's data.
 
-    Its manifest names the pairs' bias types, not their data set. Nothing where a run knows.
+    Its manifest names the pairs' bias types, not their data set. No warning where a run knows.
     """
-    manifest = {} if isinstance(side, Evaluated) or run_of(side) else own_manifest(side.folder)
-    used = manifest.get("calibration") or {}
+    manifest = None
+    if isinstance(pruned, Model) and not run_of(pruned):
+        manifest = own_manifest(pruned.folder)
+    used = (manifest or {}).get("calibration") or {}
     types = set(used.get("categories") or ())
-    likely = [task for task in tasks if types and types <= set(BIAS_TYPES.get(task, ()))]
     return [
-        f"{side.name} was calibrated with pairs of the bias types {', '.join(sorted(types))}: if "
+        f"{pruned.name} was calibrated with pairs of the bias types {', '.join(sorted(types))}: if "
         f"they are from {task}, that benchmark is no clean test of it"
-        for task in likely
+        for task in dict.fromkeys(tasks)
+        if types and types <= set(BIAS_TYPES.get(task, ()))
+    ] + [
+        f"{side.name} is commit {side.revision}"
+        for side in (dense, pruned)
+        if isinstance(side, Model) and side.revision
     ]
 
 
@@ -219,8 +233,8 @@ def require_roles(dense: Side, pruned: Side) -> None:
 def _base(side: Side) -> str | None:
     """Return the checksum of the model that a side was pruned from, None for no pruned model."""
     if isinstance(side, Model):
-        return own_manifest(side.folder).get("base", {}).get("files")
-    found = (read_result(folder).get("base_sha256") for folder in side.folders.values())
+        return (own_manifest(side.folder) or {}).get("base", {}).get("files")
+    found = (result.get("base_sha256") for result in side.results.values())
     return next((base for base in found if base), None)
 
 
@@ -241,7 +255,9 @@ def requests_of(
     if named:
         requests = _named(named, data, options, bool(models))
     elif not models:
-        requests = _shared(evaluated)
+        requests = {
+            k: Request(one) for k, one in shared({e.name: e.tasks for e in evaluated}).items()
+        }
     # What a results folder says is never run, and the world's models know no other words.
     elif evaluated or (models[0].folder / WORLD).is_file():
         raise UserError(
@@ -280,23 +296,19 @@ def _named(
     }
 
 
-def _shared(sides: Sequence[Evaluated]) -> dict[str, Request]:
-    """Return the benchmarks that all evaluations have, by name and task."""
-    tasks = [
-        {slug: str(read_result(folder)["task"]) for slug, folder in side.folders.items()}
-        for side in sides
-    ]
-    shared = {
-        slug: Request(task)
-        for slug, task in tasks[0].items()
-        if all(other.get(slug) == task for other in tasks[1:])
-    }
-    if not shared:
+def shared(held: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the benchmarks that all sides hold, each with its task; UserError for none.
+
+    ``held``: side -> benchmark -> task.
+    """
+    (name, first), *_, (other, last) = [*held.items()] * 2
+    found = {k: task for k, task in first.items() if all(o.get(k) == task for o in held.values())}
+    if not found:
         raise UserError(
-            f"expected evaluations that share a benchmark, got {', '.join(tasks[0])} in "
-            f"{sides[0].name} and {', '.join(tasks[-1])} in {sides[-1].name}; evaluate both on one"
+            f"expected sides that share a benchmark, got {', '.join(first)} in {name} and "
+            f"{', '.join(last)} in {other}; evaluate both on one"
         )
-    return shared
+    return found
 
 
 def not_compared(held: Mapping[str, Iterable[str]], compared: Container[str]) -> list[str]:

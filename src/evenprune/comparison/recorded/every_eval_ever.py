@@ -12,7 +12,7 @@ from ...io.checksums import sha256_cached
 from ...io.errors import UserError
 from ...io.reading import expected_form, iter_jsonl, read_json
 from ...stats.directions import BEST_AT
-from .items import Recording, Sample, content, cut
+from .items import Recording, Sample, content, cut, rows_of
 from .metric_table import MetricTable
 
 SIGNS = ("schema_version", "evaluation_id", "evaluation_results", "model_info")
@@ -91,15 +91,15 @@ def _recordings(
         samples = [sample for item, each in items.items() for sample in _samples(item, each, table)]
         recordings.append(
             Recording(
-                task,
                 place,
-                samples,
-                {name: float(one["score_details"]["score"]) for name, one in own.items()},
+                rows_of(samples),
+                {"evaluator": library.get("name")},
+                {"version of the evaluator": library.get("version")},
+                {"samples_sha256": sha256, "model": said["model_info"].get("id")},
+                task=task,
+                recorded={k: float(one["score_details"]["score"]) for k, one in own.items()},
                 good={name: _direction(one["metric_config"]) for name, one in own.items()},
-                fixed={"evaluator": library.get("name")},
-                told={"version of the evaluator": library.get("version")},
                 counted=len(samples),
-                evidence={"samples_sha256": sha256, "model": said["model_info"].get("id")},
             )
         )
     return recordings

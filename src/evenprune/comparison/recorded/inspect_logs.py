@@ -11,7 +11,7 @@ from ...config.tasks import Direction
 from ...io.checksums import sha256_cached
 from ...io.errors import UserError
 from ...io.reading import expected_form
-from .items import Recording, Sample, content, cut
+from .items import Recording, Sample, content, cut, rows_of
 from .metric_table import MetricTable
 
 MEANS = ("accuracy", "mean")  # metrics of Inspect that are the mean of a scorer's values
@@ -72,16 +72,16 @@ def _recording(log: Any, path: Path, table: MetricTable, to_float: Any) -> Recor
     spec = log.eval
     commit = spec.revision.commit if spec.revision else None
     return Recording(
-        spec.task.rpartition("/")[2],
         path,
-        samples,
-        recorded,
-        frozenset(recorded),
-        stated,
+        rows_of(samples),
         {"version": spec.task_version, "task": spec.task, "options of the task": spec.task_args},
         {"inspect_ai": spec.packages.get("inspect_ai"), "revision": commit},
-        log.results.total_samples if log.results else None,
         {"log_sha256": sha256_cached(path), "model": spec.model, "packages": spec.packages},
+        task=spec.task.rpartition("/")[2],
+        recorded=recorded,
+        means=frozenset(recorded),
+        good=stated,
+        counted=log.results.total_samples if log.results else None,
     )
 
 

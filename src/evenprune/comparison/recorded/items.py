@@ -15,16 +15,15 @@ from typing import Any
 import numpy as np
 
 from ...config.tasks import Direction
-from ...io.errors import UserError, shown
+from ...io.errors import UserError
 from ...io.files import canonical_json
 from ...stats.measures import Measure
-from ...stats.paired import FITS, Sums, sums_of
+from ...stats.paired import FITS, sums_of
 from ...stats.records import Record as Row
-from ...stats.verdicts import Meaning, paired_test
-from ..differences import Difference, Pair, Tested, answers, flips
+from ...stats.verdicts import Meaning
+from ..differences import Compared, Measured, Tested, marks, require_same
 from .metric_table import Entry, MetricTable
 
-Item = dict[str, Any]  # an item's record
 TEXT = 400  # signs of a text that are kept to be shown
 
 
@@ -32,7 +31,7 @@ TEXT = 400  # signs of a text that are kept to be shown
 class Sample:
     """An item as one record holds it: hashes of document and prompt, and what was answered.
 
-    ``values`` are metric -> score, None for one that is no number. ``shown`` are texts.
+    ``values`` are metric -> score, None for one that is no number. Texts are there to be shown.
     """
 
     document: str
@@ -46,25 +45,25 @@ class Sample:
     answer: str = ""
 
 
-@dataclass(frozen=True)
-class Recording:
-    """One task in a record.
+@dataclass(frozen=True, kw_only=True)
+class Recording(Measured):
+    """One task in a record, its samples as ``rows``.
 
     ``recorded`` are the evaluator's own numbers, those in ``means`` said to be means of the items;
-    ``good`` is what the task says of its metrics. ``fixed`` has to be the same in both records,
-    ``told`` is said where it differs. ``counted``: how many samples the evaluator scored.
+    ``good`` is what the task says of its metrics. ``counted``: how many samples the evaluator
+    scored.
     """
 
     task: str
-    place: Path
-    samples: Sequence[Sample]
     recorded: Mapping[str, float] = field(default_factory=dict)
     means: frozenset[str] = frozenset()
     good: Mapping[str, Direction] = field(default_factory=dict)
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    told: Mapping[str, Any] = field(default_factory=dict)
     counted: int | None = None
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def held(self) -> int:
+        """How many samples there are."""
+        return sum(row["weight"] for row in self.rows)
 
 
 @dataclass(frozen=True)
@@ -105,47 +104,35 @@ def _mean(values: Sequence[float | None]) -> float:
     return math.fsum(known) / len(known)
 
 
-def rows_of(recording: Recording) -> dict[str, Item]:
-    """Return item -> its record, in the order of items."""
+def rows_of(samples: Iterable[Sample]) -> list[dict[str, Any]]:
+    """Return the record of each item, in the order of items."""
     found: dict[str, list[Sample]] = {}
-    for sample in recording.samples:
-        found.setdefault(content(sample.document, sample.prompt), []).append(sample)
-    rows = {}
-    for name in sorted(found):
-        several = found[name]
+    for sample in samples:
+        found.setdefault(content(sample.document, sample.prompt)[:32], []).append(sample)
+    rows = []
+    for name, several in sorted(found.items()):
         one = several[0]
+        row = {**vars(one), "item_id": name, "weight": len(several)}
         names = [m for m in one.values if all(m in each.values for each in several)]
-        row: Item = {
-            "item_id": name[:32],
-            "weight": len(several),
-            "values": {m: _mean([each.values[m] for each in several]) for m in names},
-            **{key: getattr(one, key) for key in ("document", "category", "text", "answer")},
-            "options": list(one.options),
-        }
-        if one.option_logprobs is not None and all(one == each for each in several):
-            scores = list(one.option_logprobs)
-            row |= {"option_logprobs": scores, "gold": one.gold}
-            row["pred"] = int(np.argmax(scores))
-        rows[name] = row
+        row["values"] = {m: _mean([each.values[m] for each in several]) for m in names}
+        if one.option_logprobs is None or any(each != one for each in several):
+            row["option_logprobs"] = None
+        else:
+            row["pred"] = int(np.argmax(one.option_logprobs))
+        rows.append(row)
     return rows
 
 
-def matched(dense: Recording, pruned: Recording) -> tuple[list[Item], list[Item], list[str]]:
+def matched(dense: Recording, pruned: Recording) -> tuple[list[Row], list[Row], list[str]]:
     """Return the records of the items that both have, in one order, and what was left out.
 
     Raises UserError where the two are no records of the same task, or share no item.
     """
-    for name in dense.fixed:
-        one, other = (each.fixed.get(name) for each in (dense, pruned))
-        if pruned.fixed and one != other:
-            raise UserError(
-                f"{dense.task} was recorded with another {name}: {shown(one)} in {dense.place}, "
-                f"{shown(other)} in {pruned.place}; evaluate both with the same"
-            )
-    both = [rows_of(one) for one in (dense, pruned)]
+    told = require_same(dense.task, dense, pruned)
+    both = [{row["item_id"]: row for row in one.rows} for one in (dense, pruned)]
     shared = [name for name in both[0] if name in both[1]]
     kept = [name for name in shared if both[0][name]["weight"] == both[1][name]["weight"]]
-    documents = [Counter(row["document"] for row in rows.values()) for rows in both]
+    documents = [Counter(row["document"] for row in one.rows) for one in (dense, pruned)]
     other = sum((documents[0] & documents[1]).values()) - len(shared)
     asked = f"{other:,} of the same documents were asked with other prompts" if other else ""
     if not kept:
@@ -156,16 +143,16 @@ def matched(dense: Recording, pruned: Recording) -> tuple[list[Item], list[Item]
             "number of examples"
         )
     notes = []
-    for recording in (dense, pruned):
-        if not recording.fixed:
+    for one in (dense, pruned):
+        if not one.fixed:
             notes.append(
-                f"{dense.task}: no results of its evaluator beside {recording.place}, so that the "
+                f"{dense.task}: no results of its evaluator beside {one.place}, so that the "
                 "task's version and the number of samples are not checked"
             )
-        if recording.counted is not None and recording.counted != len(recording.samples):
+        if one.counted not in (None, one.held):
             notes.append(
-                f"{dense.task}: {recording.place} holds {len(recording.samples):,} of the "
-                f"{recording.counted:,} samples that its evaluator counted"
+                f"{dense.task}: {one.place} holds {one.held:,} of the {one.counted:,} samples that "
+                "its evaluator counted"
             )
     left = [len(rows) - len(kept) for rows in both]
     if any(left):
@@ -176,14 +163,8 @@ def matched(dense: Recording, pruned: Recording) -> tuple[list[Item], list[Item]
             f"{left[0]:,} of the dense model's and {left[1]:,} of the pruned one's"
             + "".join(f"; {one}" for one in more if one)
         )
-    notes += [
-        f"{dense.task}: {name} {shown(dense.told.get(name))} (dense), "
-        f"{shown(pruned.told.get(name))}"
-        for name in dense.told
-        if dense.told.get(name) != pruned.told.get(name)
-    ]
     ours, theirs = ([rows[name] for name in kept] for rows in both)
-    return ours, theirs, notes
+    return ours, theirs, notes + told
 
 
 # Metrics
@@ -203,19 +184,18 @@ def _measure(metric: str, entry: Entry, rows: Sequence[Row]) -> Measure:
     return Measure((term,), bounds=(0.0, 1.0) if share else (-math.inf, math.inf))
 
 
-def _is_mean(metric: str, entry: Entry, recording: Recording) -> bool:
+def _is_mean(metric: str, entry: Entry, one: Recording) -> bool:
     """Return whether the evaluator's number is what the items give, or is said to be a mean.
 
     Raises UserError for one that is said to be a mean of all items and is another number.
     """
-    if metric not in recording.recorded or recording.counted != len(recording.samples):
-        return metric in recording.means or metric not in recording.recorded
-    rows = list(rows_of(recording).values())
-    found, told = _measure(metric, entry, rows).value(rows), recording.recorded[metric]
+    if metric not in one.recorded or one.counted != one.held:
+        return metric in one.means or metric not in one.recorded
+    found, told = _measure(metric, entry, one.rows).value(one.rows), one.recorded[metric]
     fits = found is not None and math.isclose(found, told, rel_tol=FITS, abs_tol=FITS)
-    if not fits and metric in recording.means:
+    if not fits and metric in one.means:
         raise UserError(
-            f"expected the mean of {metric} in {recording.place} to be {told:.9g}, as its "
+            f"expected the mean of {metric} in {one.place} to be {told:.9g}, as its "
             f"evaluator recorded, got {found}; the two are not of one run: evaluate again"
         )
     return fits
@@ -230,64 +210,44 @@ def meaning_of(entry: Entry, stated: Direction, rows: Sequence[Row]) -> Meaning:
     return Meaning(entry.kind, entry.direction(stated), level, entry.perplexity)
 
 
-def _stereotyped(known: Meaning, both: Sequence[Sums]) -> list[Pair | None]:
-    """Return whether answers are stereotyped, by a score of 0 or 1; nothing for other scores."""
-    if known.kind != "bias" or known.direction not in ("half", "down", "up"):
-        return []
-    marks = [one.parts[:, 0, 0] / one.parts[:, 1, 0] for one in both]
-    if not np.isin(np.concatenate(marks), (0, 1)).all():
-        return []
-    bad = float(known.direction != "up")
-    return [(bool(before == bad), bool(after == bad)) for after, before in zip(*marks)]
-
-
-def recorded_differences(
-    dense: Recording, pruned: Recording, table: MetricTable
-) -> tuple[list[Tested], list[str], tuple[list[Item], list[Item]]]:
-    """Return the rows of a task before the correction for their number, notes, matched records.
-
-    Raises UserError where the two records are no pair.
-    """
+def compare_recordings(dense: Recording, pruned: Recording, table: MetricTable) -> Compared:
+    """Return the comparison of two records of a task; UserError where they are no pair."""
+    task = dense.task
     ours, theirs, notes = matched(dense, pruned)
     metrics = [m for m in ours[0]["values"] if all(m in row["values"] for row in (*ours, *theirs))]
-    same = ours == theirs
+    categories, same = [str(one["category"]) for one in ours], ours == theirs
     found, unlike = [], []
     for metric in metrics:
-        entry = table.entry(dense.task, metric)
-        stated = dense.good.get(metric, "")
-        known = meaning_of(entry, stated, ours)
+        entry = table.entry(task, metric)
+        known = meaning_of(entry, dense.good.get(metric, ""), ours)
         if not all(_is_mean(metric, entry, one) for one in (dense, pruned)):
             unlike.append(metric)
             continue
         measure = _measure(metric, entry, [*ours, *theirs])
         sums = tuple(sums_of(measure, rows) for rows in (theirs, ours))
-        after, before = (one.value for one in sums)
-        test, pairs = None, _stereotyped(known, sums)
-        if before is not None and after is not None and known.direction:
-            test = paired_test(dense.task, metric, sums[:1], sums[1:], known)
-        if known.direction == "half":  # of a pair of sentences the first one is the stereotype
-            for each in (*ours, *theirs):
-                each["stereotype_idx"] = each.get("gold")
-        row = Difference(
-            *(dense.task, dense.task, metric, known.kind, known.direction, known.chance),
-            n=len(ours),
-            clustered=False,
-            dense=before,
-            pruned=after,
-            difference=None if before is None or after is None else after - before,
-            flips=flips(pairs) if pairs else None,
-            answers=answers(*sums) if known.kind == "ability" else None,
-        )
-        categories = [str(one["category"]) for one in ours]
-        found.append(Tested(row, test, "", sums, categories, pairs, same))
+        states, bias = None, known.kind == "bias"
+        if not bias or known.direction in ("half", "down", "up"):
+            # Of a bias high values are the stereotyped answers, but where they are good.
+            states = marks(sums, right=float(not bias or known.direction == "up"))
+        values = (sums[1].value, sums[0].value)
+        about = (task, task, metric, known, len(ours), values, sums, states, categories)
+        found.append(Tested(*about, identical=same))
     if unlike:
         notes.append(
-            f"{dense.task}: not compared, as its evaluator's number is no mean over its items: "
+            f"{task}: not compared, as its evaluator's number is no mean over its items: "
             f"{', '.join(unlike)}"
         )
     if not found:
         raise UserError(
-            f"expected a metric of {dense.task} that is a mean over the items in {dense.place}, "
+            f"expected a metric of {task} that is a mean over the items in {dense.place}, "
             f"found {', '.join(unlike) or 'none'}; compare another task"
         )
-    return found, notes, (ours, theirs)
+    sides = {"dense": dense, "pruned": pruned}
+    evidence = {side: {**one.evidence, "recorded": one.recorded} for side, one in sides.items()}
+    half = any(one.known.direction == "half" for one in found)
+    # Of a pair of sentences the first one is the stereotype.
+    records = tuple(
+        [{**row, "stereotype_idx": row["gold"] if half else None} for row in one]
+        for one in (ours, theirs)
+    )
+    return Compared(found, notes, evidence, records)

@@ -15,7 +15,7 @@ from ...io.checksums import sha256_cached
 from ...io.errors import UserError
 from ...io.reading import expected_form, iter_jsonl, read_json
 from ...tasks.lm_eval import metric_name
-from .items import Recording, Sample, content, cut
+from .items import Recording, Sample, content, cut, rows_of
 from .metric_table import MetricTable
 
 SIGNS = ("doc_id", "doc", "filtered_resps", "resps")  # of a line of samples
@@ -55,7 +55,7 @@ def read_lm_eval(path: Path, table: MetricTable) -> Recording:
             raise UserError(f"expected one prompt for each doc_id in {path}, found two; {AGAIN}")
         values = {name: value for one in several for name, value in one.values.items()}
         samples.append(replace(several[0], values=values))
-    alone = Recording(task, path, samples, evidence=evidence)
+    alone = Recording(path, rows_of(samples), evidence=evidence, task=task)
     results = sorted(path.parent.glob(f"*_{named[2]}.json")) if named else []
     if not results:
         return alone
