@@ -1,7 +1,7 @@
 """A comparison in words: on the terminal, and as one HTML page that opens offline."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from html import escape
 from pathlib import Path
@@ -233,55 +233,31 @@ def cells(row: Difference) -> list[str]:
     *counts, n = flipped(row)
     shares = [_percent(count / n) if n else NONE for count in counts]
     return [
-        *(row.benchmark, row.metric, GOOD[row.direction]),
+        *(f"{row.benchmark} {row.category}".strip(), row.metric, GOOD[row.direction]),
         *(number(row, row.dense), number(row, row.pruned), difference(row, row.difference)),
         *(ends.replace("to × ", "to "), row.verdict, seen(row)),
         *(NONE if row.needed is None else f"{row.needed:,}", f"{row.n:,}", p, *shares),
     ]
 
 
-def _filled(columns: Iterable[int], rows: Sequence[Sequence[str]]) -> list[int]:
+def _filled(rows: Sequence[Difference]) -> list[int]:
     """Return the columns without those after the verdict that nothing stands in."""
-    return [k for k in columns if k < 8 or any(row[k] != NONE for row in rows)]
+    body = [cells(row) for row in rows]
+    return [k for k in range(len(HEADS)) if k < 8 or any(row[k] != NONE for row in body)]
 
 
 def _table(rows: Sequence[Difference], width: int | None) -> str:
     """Return the rows of one pruned model, columns below others where they are too wide."""
     from pandas import DataFrame
 
-    body = [cells(row) for row in rows]
-    shown = [SHORT[k] for k in _filled(range(2, len(SHORT)), body) if k != P_HOLM]
-    frame = DataFrame(body, columns=SHORT).set_index(list(SHORT[:2]))
+    shown = [SHORT[k] for k in _filled(rows) if k > 1 and k != P_HOLM]
+    frame = DataFrame(map(cells, rows), columns=SHORT).set_index(list(SHORT[:2]))
     return str(frame[shown].to_string(line_width=width))
-
-
-def _page_row(row: Difference, columns: Sequence[int]) -> dict[str, Any]:
-    shown = cells(row)
-    shown[0] = " ".join(filter(None, [shown[0], row.category]))
-    return {"cells": [shown[k] for k in columns], "look": verdicts.LOOKS.get(row.verdict, "")}
 
 
 def to_html(comparison: Comparison) -> str:
     """Return the comparison as one HTML page without any other file."""
     rows = [row for block in comparison.blocks for row in (*block.rows, *block.categories)]
-    columns = _filled(range(len(HEADS)), [cells(row) for row in rows])
-    values = {
-        "title": "Pruned against dense",
-        "dense": comparison.side(comparison.dense),
-        "heads": [HEADS[k] for k in columns],
-        "blocks": [
-            {
-                "pruned": comparison.side(block.pruned),
-                "summary": block.summary(),
-                "fidelity": block.fidelity,
-                "notes": block.notes,
-                "rows": [_page_row(row, columns) for row in block.rows],
-                "by_category": block.by_category(),
-                "categories": [_page_row(row, columns) for row in block.categories],
-                "moved": block.moved,
-            }
-            for block in comparison.blocks
-        ],
-        "notes": comparison.notes(),
-    }
+    columns = {k: HEADS[k] for k in _filled(rows)}
+    values = {"comparison": comparison, "columns": columns, "cells": cells, "looks": verdicts.LOOKS}
     return fill(HTML, values)
