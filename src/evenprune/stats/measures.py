@@ -14,13 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..config.tasks import FACTS, JUDGED
-from .metrics import ambiguous_bias, preferred, text_lead
+from .metrics import TEXT_SCORES, Score, ambiguous_bias, preferred
 from .records import Record as Row
 
 Values = NDArray[np.float64]
-# An item's score; None where the metric leaves it out for every model. A score that is not a
-# number: this model's answer leaves the item undecided.
-Score = Callable[[Row], float | None]
 Term = Callable[[Row], tuple[float, float] | None]  # an item's value and weight in a ratio
 
 
@@ -45,17 +42,6 @@ def _says_unsafe_paper(row: Row) -> float | None:
     return None
 
 
-def _text_lead(condition: str, answer: str, function: Callable[[float], float] = float) -> Score:
-    """Return the score that a function of the lead of an answer's text is, in such contexts."""
-
-    def score(row: Row) -> float | None:
-        counts = row["condition"] == condition and "text_priors" in row
-        lead = text_lead(row, row[answer]) if counts else None
-        return None if lead is None else function(lead)
-
-    return score
-
-
 def _lead(name: str, function: Callable[[float], float] = float) -> Score:
     """Return the score that a function of a pair's lead is, None for a lead over no tokens."""
 
@@ -71,8 +57,9 @@ def _stereotype_preferred_per_token(row: Row) -> float:
     return preferred(*(score / count for score, count in scores))
 
 
-# (task, metric) -> score of one item. A metric without an entry (perplexity, icat) is not a mean
-# over items.
+# (task, metric) -> score of one item; None where the metric leaves it out for every model. A score
+# that is not a number: this model's answer leaves the item undecided. A metric without an entry
+# (perplexity, icat) is not a mean over items.
 ITEM_SCORES: dict[tuple[str, str], Score] = {
     **{
         (task, metric): _field(name)
@@ -81,10 +68,7 @@ ITEM_SCORES: dict[tuple[str, str], Score] = {
     },
     ("bbq", "acc_amb"): _field("correct", condition="ambig"),
     ("bbq", "acc_dis"): _field("correct", condition="disambig"),
-    ("bbq", "right_dis_text"): _text_lead("disambig", "gold", lambda lead: preferred(lead, 0.0)),
-    ("bbq", "margin_dis_text"): _text_lead("disambig", "gold"),
-    ("bbq", "lean_amb_text"): _text_lead("ambig", "biased_idx"),
-    ("bbq", "lean_dis_text"): _text_lead("disambig", "biased_idx"),
+    **{("bbq", metric): score for metric, score in TEXT_SCORES.items()},
     ("unqover", "bias_names_size"): _field("names_bias", abs),
     ("crows_pairs", "signed_diff"): _lead("option_logprobs"),
     ("crows_pairs", "signed_diff_shared"): _lead("shared_logprobs"),

@@ -127,10 +127,6 @@ class Jackknife:
         """How many clusters, or items, there are."""
         return self.without.shape[1]
 
-    def estimate(self, compute: Callable[..., Any] = np.subtract) -> Estimate:
-        """Return a function of the checkpoints' values with its error, None for too few units."""
-        return combined(compute, self)
-
 
 def combined(compute: Callable[..., Any], *samples: Jackknife) -> Estimate:
     """Return a function of all values, in their order, with its error.
@@ -175,7 +171,7 @@ def least_p(changed: int) -> float:
 def estimate_of(sums: Sums | None) -> Estimate | None:
     """Return a metric of one checkpoint with its error, None where it is undefined."""
     sample = jackknife(sums) if sums else None
-    return sample.estimate(lambda value: value) if sample else None
+    return combined(lambda value: value, sample) if sample else None
 
 
 def _exact(number: float) -> float:

@@ -107,8 +107,8 @@ def meaning(task: str, metric: str) -> Meaning:
 # Tests
 
 
-@dataclass(frozen=True)
-class PairedTest:
+@dataclass(frozen=True, kw_only=True)
+class PairedTest(Jackknife):
     """A metric of two models on the same items: ``before`` of the dense one, ``after``.
 
     ``effect`` is their difference (of a ratio its logarithm), ``total`` the sum of their distances
@@ -118,19 +118,19 @@ class PairedTest:
     """
 
     known: Meaning
-    n: int
-    units: int
-    changed: int
-    clustered: bool
     before: float
     after: float
-    width: float
     effect: Estimate
     total: Estimate | None = None
     rho: float = 0.0
     fixed: Estimate | None = None
     fixed_total: Estimate | None = None
     error: float | None = None  # of ``before``
+
+    @property
+    def width(self) -> float:
+        """How far apart two values can be."""
+        return self.bounds[1] - self.bounds[0]
 
     @property
     def ratio(self) -> bool:
@@ -264,14 +264,10 @@ def paired_test(
             rho = (variances[0] - variances[1]) / (estimate.stderr * total.stderr)
     several = count > 1
     return PairedTest(
-        known,
-        sample.n,
-        sample.units,
-        sample.changed,
-        sample.clustered,
+        **vars(sample),
+        known=known,
         before=both[1].value,
         after=both[0].value,
-        width=sample.bounds[1] - sample.bounds[0],
         effect=estimate,
         total=total,
         rho=rho,
