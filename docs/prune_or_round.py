@@ -24,7 +24,7 @@ from pages import between, write
 import evenprune
 from evenprune.comparison.differences import compare_results, judged
 from evenprune.comparison.fidelity import ask_text
-from evenprune.comparison.sides import Model, Request, ask_model
+from evenprune.comparison.sides import Model, ask_model
 from evenprune.config.config import default_config
 from evenprune.data.defaults import catalogue_model, dataset_folder
 from evenprune.data.packages import fetch_wheel, gguf_folder
@@ -138,7 +138,7 @@ def measured(place: Path, models: dict[str, Path], benchmarks: Iterable[str]) ->
     for task in benchmarks:
         data, options = BENCHMARKS[task]
         spec = make_protocol({"task": task, **options}, task)
-        request = {task: Request(task, spec, dataset_folder(config, data))}
+        request = {task: (spec, dataset_folder(config, data))}
         for side in sides:
             print(side.name, flush=True)
             folders[side.name] |= ask_model(side, request, evals, load, False)()

@@ -172,7 +172,7 @@ def test_known_flips(tmp_path, capsys):
     words = {"unqover acc": "less fair", "quiz acc": "worse", "quiz stereotype_rate": "less fair"}
     assert {name: rows[name]["verdict"] for name in words} == words
     assert re.search(r"15\.0 % +4\.0 %\n", text)
-    assert all(FACTS[task].unbiased in text for task in STATES)
+    assert all(FACTS[task].unbiased in text for task, _ in STATES)
 
 
 def test_a_broken_model_is_worse_and_the_gate_says_so(tmp_path, capsys):

@@ -69,7 +69,7 @@ def records(task, found):
     values = {name: MEASURES[task, name].value(found) for name in METRICS[task]}
     metrics = {name: {"value": value, "n": len(found)} for name, value in values.items()}
     result = {"task": task, "headline": METRICS[task][0], "metrics": metrics}
-    return differences.Records(Path("folder"), found, result=result)
+    return differences.Records(Path("folder"), found, values, result=result)
 
 
 @pytest.mark.slow

@@ -48,14 +48,13 @@ from .recorded.items import Recorded, compare_recordings
 from .recorded.metric_table import MetricTable, read_table
 from .recorded.sides import open_recorded
 from .report import Block, Comparison, block_notes, to_html
-from .sides import Evaluated, Load, Model, Request, Side
+from .sides import Evaluated, Load, Model, Side
 
 FAILED = 3  # the exit status of a verdict that --fail-if names
 # name -> the verdict, and the kind of metrics that can have it
 FAIL_IF = {
     "worse": (WORSE, "ability"), "less-fair": (LESS_FAIR, "bias"), "ability-lost": (LOST, "bias")
 }  # fmt: skip
-OURS = ("benchmark", "data", "fidelity", "every_eval_ever", "card")  # not for others' records
 JSON, HTML = "comparison.json", "comparison.html"
 
 
@@ -206,39 +205,37 @@ def compare(
     names, chosen = [str(dense), *map(str, _several(pruned))], _several(benchmark)
     files = [Path(one) for one in _several(data)]
     kept = sides.evaluations_folder(Path(evals) if evals else None)
-    place, own = Path(out) if out else None, Path(metrics) if metrics else None
+    place, table = Path(out) if out else None, read_table(Path(metrics) if metrics else None)
     if place:
         _check_out(place, [*map(Path, names), *files])
     opened = [
         sides.open_evaluated(name)
-        or open_recorded(name, own)
+        or open_recorded(name, table)
         or sides.open_model(name, Path(lock), trust_remote_code)
         for name in names
     ]
     blocks: list[Block] = []
     stored: Mapping[str, Stored | None] = {}
     if any(isinstance(side, Recorded) for side in opened):
-        ours_alone = (chosen, files, fidelity is not None, every_eval_ever, card)
-        ours = [name for name, one in zip(OURS, ours_alone, strict=True) if one]
-        blocks = _recorded_blocks(opened, ours, read_table(own), limits)
+        ours = {"benchmark": chosen, "data": files, "fidelity": fidelity is not None}
+        ours |= {"every_eval_ever": every_eval_ever, "card": card}
+        blocks = _recorded_blocks(opened, [name for name in ours if ours[name]], table, limits)
     else:
         mine = [side for side in opened if not isinstance(side, Recorded)]
         for side in mine[1:]:
             sides.require_roles(mine[0], side)
         benchmarks.quiet_libraries()
         cards = {side.name: card_of(side) for side in mine[1:] if card}
-        requests = sides.requests_of(chosen, files, options, mine)
-        load = partial(Loader, device=device, gpus=gpus)
-        found, faithful = _evaluated(
-            mine, requests, kept, load, trust_remote_code, fidelity, options
-        )
+        tasks, request = sides.requests_of(chosen, files, options, mine)
+        how = (kept, partial(Loader, device=device, gpus=gpus), trust_remote_code)
+        found, faithful = _evaluated(mine, tasks, request, *how, fidelity, options)
         stored = {side.name: sides.stored_of(side) for side in mine}
         texts = {
-            slug: texts_of(read_result(folder), requests[slug])
-            for slug, folder in found[mine[0].name].items()
+            slug: texts_of(read_result(found[mine[0].name][slug]), one)
+            for slug, one in request.items()
         }
         several = [one for one in mine if isinstance(one, Evaluated) and len(one.folders) > 1]
-        missing = sides.not_compared({side.name: side.folders for side in several}, requests)
+        missing = sides.not_compared({side.name: side.folders for side in several}, tasks)
         runs = {side.name: sides.run_of(side) for side in mine}
         for side in mine[1:]:
             both = (mine[0].name, side.name)
@@ -249,9 +246,9 @@ def compare(
                     both,
                     # Whether a side's run says that its calibration pairs are of the same data.
                     any(in_calibration(*run, slug) for name in both if (run := runs[name])),
-                    texts[slug],
+                    texts.get(slug),
                 )
-                for slug in found[mine[0].name]
+                for slug in tasks
             }
             last = sides.notes_of(mine[0], side, [one.task for one in compared.values()])
             faith = faithful.get(side.name)
@@ -259,7 +256,7 @@ def compare(
         for side in mine if every_eval_ever else ():
             for slug, folder in found[side.name].items():
                 root, one = Path(str(every_eval_ever)), read_records(folder)
-                into = write_record(root, slug, side.name, one, texts[slug])
+                into = write_record(root, slug, side.name, one, texts.get(slug, {}))
                 print(f"wrote {into}", file=sys.stderr)
         for block in blocks:
             if block.pruned in cards:
@@ -279,21 +276,21 @@ def _several(given: Any) -> list[Any]:
 
 
 def _evaluated(
-    mine: Sequence[Side], requests: Mapping[str, Request], kept: Path, load: Load, trust: bool,
-    fidelity: Path | str | None, options: Mapping[str, Any],
+    mine: Sequence[Side], tasks: Mapping[str, str], request: sides.Asked, kept: Path, load: Load,
+    trust: bool, fidelity: Path | str | None, options: Mapping[str, Any],
 ) -> tuple[dict[str, Mapping[str, Path]], dict[str, Fidelity]]:  # fmt: skip
     """Return the results of all sides by name and benchmark, and each model's fidelity."""
     models = {side.name: side for side in mine if isinstance(side, Model)}
     folders: dict[str, Mapping[str, Path]] = {
-        side.name: sides.results_of(side, requests) for side in mine if isinstance(side, Evaluated)
+        side.name: sides.results_of(side, tasks) for side in mine if isinstance(side, Evaluated)
     }
-    for spec, source in (request.asked for request in requests.values() if models):
+    for spec, source in request.values() if models else ():
         benchmarks.data_checksums(source, spec)  # says at once what is missing
     # Standard output is the comparison's alone.
     with contextlib.redirect_stdout(sys.stderr):
         # All are looked at before the first is evaluated.
         asked = {
-            name: sides.ask_model(one, requests, kept, load, trust) for name, one in models.items()
+            name: sides.ask_model(one, request, kept, load, trust) for name, one in models.items()
         }
         text = None if fidelity is None else ask_text(fidelity, mine, load, trust, options)
         for number, (name, evaluate) in enumerate(asked.items(), 1):

@@ -58,18 +58,6 @@ USUAL = Limits()
 # Unbiased, stereotyped or neither, item by item
 
 
-@dataclass(frozen=True)
-class States:
-    """What an unbiased and a stereotyped answer of a task are.
-
-    ``of`` returns 1 for a stereotyped answer, 0 for an unbiased one, 0.5 for neither, and NaN for
-    an item that does not count. ``beside`` is the metric whose row shows the shares.
-    """
-
-    beside: str
-    of: Callable[[Row], float]
-
-
 def _bbq_state(row: Row) -> float:
     if row["condition"] != "ambig" or row["biased_idx"] is None:
         return math.nan
@@ -81,13 +69,14 @@ def _own_state(row: Row) -> float:
     return math.nan if stereotype is None else row["pred"] == stereotype
 
 
-# What they are in words says tasks.yaml.
-STATES: Mapping[str, States] = {
-    "unqover": States("acc", lambda row: row["pred"] != row["unknown_idx"]),
-    "bbq": States("acc_amb", _bbq_state),
-    "multiple_choice": States("stereotype_rate", _own_state),
-    "crows_pairs": States("pct_stereotype", lambda row: bool(row["correct"])),
-    "stereoset": States("ss", lambda row: bool(row["correct"])),
+# (task, metric whose row shows it) -> 1 for a stereotyped answer, 0 for an unbiased one, 0.5 for
+# neither, and NaN for an item that does not count. What they are in words says tasks.yaml.
+STATES: Mapping[tuple[str, str], Callable[[Row], float]] = {
+    ("unqover", "acc"): lambda row: row["pred"] != row["unknown_idx"],
+    ("bbq", "acc_amb"): _bbq_state,
+    ("multiple_choice", "stereotype_rate"): _own_state,
+    ("crows_pairs", "pct_stereotype"): lambda row: bool(row["correct"]),
+    ("stereoset", "ss"): lambda row: bool(row["correct"]),
 }
 
 # Two results
@@ -157,7 +146,7 @@ class Tested:
     """A metric of two models before the correction for the number of tests.
 
     ``values`` are the dense and the pruned model's; ``sums`` the pruned and the dense one's, none
-    where nothing is tested. ``states`` (2, items), dense first, are those of ``States``, or 1 for a
+    where nothing is tested. ``states`` (2, items), dense first, are those of ``STATES``, or 1 for a
     wrong answer and 0 for a right one; None where answers are neither. ``categories`` are those of
     the items. ``constant`` says in words that the dense model answers the benchmark by one letter;
     ``identical``: the records of both are the same. ``category`` is that of all items, None where
@@ -211,11 +200,13 @@ def marks(sums: Sequence[Sums], right: float = 1.0) -> Array | None:
 class Measured:
     """One benchmark of one model, by whichever evaluator: where it is, and its items' records.
 
-    ``fixed`` has to be the same of two that are compared, ``told`` is said where it differs.
+    ``recorded`` are the evaluator's own numbers, None for an undefined one. ``fixed`` has to be the
+    same of two that are compared, ``told`` is said where it differs.
     """
 
     place: Path
     rows: Sequence[Row]
+    recorded: Mapping[str, float | None] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     told: Mapping[str, Any] = field(default_factory=dict)
     evidence: Mapping[str, Any] = field(default_factory=dict)
@@ -273,11 +264,6 @@ class Records(Measured):
         """The items, in their order."""
         return [str(row["item_id"]) for row in self.rows]
 
-    def value(self, metric: str) -> float | None:
-        """Return a metric's recorded value, None where it is undefined or not there."""
-        found = self.result["metrics"].get(metric)
-        return None if found is None else found["value"]
-
 
 def read_records(folder: Path) -> Records:
     """Return a finished benchmark; of perplexity the records of its first protocol only."""
@@ -286,6 +272,7 @@ def read_records(folder: Path) -> Records:
     return Records(
         folder,
         records.first_part(rows) if result["task"] == "perplexity" else rows,
+        {name: one["value"] for name, one in result["metrics"].items()},
         {**{name: result[name] for name in own}, **{name: spec.get(name) for name in DECISIVE}},
         {name.replace("_", " "): spec.get(name) for name in TOLD},
         {name: result.get(name) for name in EVIDENCE},
@@ -337,15 +324,14 @@ def differences(
         # Of no item at all: your own questions need name no stereotype.
         if metric != headline and not any(one and one["n"] for one in both):
             continue
-        values = (dense.value(metric), pruned.value(metric))
-        known, own, states = meaning(task, metric), STATES.get(task), None
+        values = (dense.recorded.get(metric), pruned.recorded.get(metric))
+        known, state, states = meaning(task, metric), STATES.get((task, metric)), None
         tried = known.direction and not in_calibration and None not in values
         sums = _sums(metric, dense, pruned) if tried else ()
         with expected_form("records of answers", dense.place / ITEMS, "evaluate again"):
             constant = verdicts.constant_answer(task, metric, dense.rows)
-            if own and own.beside == metric:
-                both_rows = (dense.rows, pruned.rows)
-                states = np.array([[*map(own.of, rows)] for rows in both_rows], float)
+            if state:
+                states = np.array([[*map(state, one.rows)] for one in (dense, pruned)], float)
             elif sums and known.kind == "ability":
                 states = marks(sums)
         n = int((both[0] or {}).get("n") or 0)
@@ -362,7 +348,7 @@ def _sums(metric: str, dense: Records, pruned: Records) -> tuple[Sums, ...]:
     task, both = dense.result["task"], list[Sums]()
     for one in (pruned, dense):
         with expected_form(f"records of {metric}", one.place / ITEMS, "evaluate again"):
-            found = fitting(task, metric, one.rows, one.value(metric))
+            found = fitting(task, metric, one.rows, one.recorded.get(metric))
         both += [] if found is None else [found]
     if len(both) < 2 and (task, metric) in MEASURES and (task, metric) not in OTHERWISE:
         raise UserError(

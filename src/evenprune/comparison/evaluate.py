@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config.finished import ITEMS, METRICS, read_result
-from ..config.tasks import LM_EVAL, TASKS
+from ..config.tasks import TASKS
 from ..data.hub_models import located
 from ..evaluation import benchmarks
 from ..evaluation.load_model import Loader
@@ -189,19 +189,15 @@ def evaluate(
     benchmarks.find(benchmark)
     load = partial(Loader, device=device, gpus=gpus)
     with located(model, trust=trust_remote_code) as (given,):
-        if data is None and benchmark != LM_EVAL:
-            spec, source = benchmarks.with_data(benchmark, options)
-        else:
-            spec = benchmarks.asked_for(benchmark, options)
-            source = benchmarks.given_data(spec, data)
+        spec, source = benchmarks.asked_for(benchmark, options, data)
         folder = source_folder(given)
         if place is None:
             # Not at the top: what else is compared needs more.
-            from .sides import Model, Request, ask_model, evaluations_folder
+            from .sides import Model, ask_model, evaluations_folder
 
-            one, request = Model(str(model), folder), Request(benchmark, spec, source)
+            one, asked = Model(str(model), folder), {benchmark: (spec, source)}
             kept = evaluations_folder(None)
-            run_model = ask_model(one, {benchmark: request}, kept, load, trust_remote_code)
+            run_model = ask_model(one, asked, kept, load, trust_remote_code)
             with contextlib.redirect_stdout(sys.stderr):
                 place = run_model()[benchmark]
         else:

@@ -117,7 +117,7 @@ def _samples(
     about: Mapping[str, Any], slug: str, task: str, one: Records, texts: Mapping[str, ItemText]
 ) -> Iterable[dict[str, Any]]:
     metrics = [m for m in metrics_of(task) if (task, m) in ITEM_SCORES]
-    metrics = [m for m in metrics if one.value(m) is not None]
+    metrics = [m for m in metrics if one.recorded.get(m) is not None]
     for row in one.rows if all(str(name) in texts for name in one.ids) else ():
         words, options = texts[str(row["item_id"])]
         gold, pred = row.get("gold"), row.get("pred")

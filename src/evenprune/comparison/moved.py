@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ..analysis.item_texts import FIELDS, ItemText, read_texts
@@ -9,7 +10,7 @@ from ..analysis.make_items import stereotyped
 from ..config.tasks import splits_of
 from ..evaluation.benchmarks import data_checksums
 from ..stats.records import Record as Row
-from .sides import Request
+from ..tasks.protocol import Protocol
 
 MOST = 10  # items of a benchmark
 
@@ -34,19 +35,17 @@ class Moved:
     options: Sequence[str] = ()
 
 
-def texts_of(result: Mapping[str, Any], request: Request) -> Mapping[str, ItemText]:
+def texts_of(result: Mapping[str, Any], asked: tuple[Protocol, Path]) -> Mapping[str, ItemText]:
     """Return the texts of a benchmark's items by id, where the data it was made with are at hand.
 
-    Else nothing.
+    ``asked`` are options and data. Else nothing.
     """
-    task, spec, data = str(result["task"]), dict(result["spec"]), request.data
-    if task not in FIELDS or data is None or request.spec is None:
+    task, own, (spec, data) = str(result["task"]), dict(result["spec"]), asked
+    if task not in FIELDS or data_checksums(data, spec) != result["data"]:
         return {}
-    if data_checksums(data, request.spec) != result["data"]:
-        return {}
-    facts = spec.get("protocol") or {}
-    split = facts.get("split") or spec.get("split") or splits_of(task, task)[0]
-    return read_texts(task, data, split, spec | {"style": facts.get("style") or spec.get("style")})
+    facts = own.get("protocol") or {}
+    split = facts.get("split") or own.get("split") or splits_of(task, task)[0]
+    return read_texts(task, data, split, own | {"style": facts.get("style") or own.get("style")})
 
 
 def _lead(row: Row, anchor: int) -> float:

@@ -16,7 +16,7 @@ from ..stats.inference import p_text
 from ..stats.paired import LEAST
 from ..stats.verdicts import BIAS_MARGIN, MARGIN
 from .columns import GOOD, NONE
-from .differences import STATES, Difference, Flips
+from .differences import Difference, Flips
 from .fidelity import Fidelity
 from .moved import Moved
 
@@ -154,12 +154,14 @@ class Comparison:
     def notes(self) -> list[str]:
         """Return what the tables mean, in words."""
         rows = [row for block in self.blocks for row in block.rows]
-        tasks = dict.fromkeys(row.task for row in rows if row.flips)
+        tasks = dict.fromkeys(row.task for row in rows if row.flips and row.task in FACTS)
         values = {
             "comparison": self,
             "clustered": ", ".join(dict.fromkeys(row.benchmark for row in rows if row.clustered)),
             "flipped": any(row.flips or row.answers for row in rows),
-            "states": {task: FACTS[task] for task in tasks if task in STATES},
+            "states": {
+                task: FACTS[task] for task in tasks if task in FACTS and FACTS[task].unbiased
+            },
             "verdicts": verdicts,
         }
         return fill(NOTES, values).splitlines()

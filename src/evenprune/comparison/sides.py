@@ -5,6 +5,7 @@ the digest is that of model, data, options, versions and code, so that nothing i
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from ..config.run_sheet import RUN_SHEET, read_run_sheet
 from ..config.tasks import TASKS
 from ..data.defaults import dataset_folder
 from ..data.hub_models import find_model
-from ..evaluation.benchmarks import Wanted, ask, asked_for, check_out, with_data
+from ..evaluation.benchmarks import Wanted, ask, asked_for, check_out
 from ..evaluation.evaluate_checkpoint import take_or_run
 from ..evaluation.load_model import Loader
 from ..io.checksums import source_folder, user_cache
@@ -30,22 +31,6 @@ from ..models.stored import Stored, stored_form
 from ..models.trust import trusting_folders
 from ..tasks.protocol import Protocol, make_protocol
 from ..tasks.task import NOWHERE
-
-
-@dataclass(frozen=True)
-class Request:
-    """A benchmark that is asked for; without ``data`` only what was evaluated before has it."""
-
-    task: str
-    spec: Protocol | None = None
-    data: Path | None = None
-
-    @property
-    def asked(self) -> tuple[Protocol, Path]:
-        """Options and data, where a model is to be evaluated."""
-        assert self.spec is not None
-        assert self.data is not None
-        return self.spec, self.data
 
 
 @dataclass(frozen=True)
@@ -83,6 +68,7 @@ class Model:
 
 Side = Evaluated | Model
 Load = Callable[[Path], Loader]  # what loads the model of a folder
+Asked = Mapping[str, tuple[Protocol, Path]]  # benchmark -> its options and data, for a model
 
 
 def open_evaluated(name: str) -> Evaluated | None:
@@ -126,7 +112,7 @@ def evaluations_folder(given: Path | None) -> Path:
 
 
 def ask_model(
-    model: Model, requests: Mapping[str, Request], evals: Path, load: Load, trust: bool
+    model: Model, asked: Asked, evals: Path, load: Load, trust: bool
 ) -> Callable[[], dict[str, Path]]:
     """Return what evaluates a model, which ``load`` loads, and returns the folder of each result.
 
@@ -138,8 +124,7 @@ def ask_model(
     check_place(root, [model.folder], "--evals")
     folders: dict[Path, Wanted] = {}
     with trusting_folders(trusted):
-        for slug, request in requests.items():
-            spec, data = request.asked
+        for slug, (spec, data) in asked.items():
             wanted = ask(slug, spec, data, loader)
             folder = root / f"{slug}-{wanted.digest}"
             check_out(folder, [model.folder, data, spec.judge])
@@ -157,9 +142,12 @@ def ask_model(
     return evaluate
 
 
-def results_of(side: Evaluated, requests: Mapping[str, Request]) -> dict[str, Path]:
-    """Return the folder of each benchmark that was evaluated; UserError where one was not."""
-    folders = {slug: side.find(slug, request.task) for slug, request in requests.items()}
+def results_of(side: Evaluated, tasks: Mapping[str, str]) -> dict[str, Path]:
+    """Return the folder of each benchmark that was evaluated; UserError where one was not.
+
+    ``tasks`` are those of the benchmarks.
+    """
+    folders = {slug: side.find(slug, task) for slug, task in tasks.items()}
     if lacking := [slug for slug, folder in folders.items() if folder is None]:
         raise UserError(
             f"the evaluation {side.name} has no result of {lacking[0]}, only of "
@@ -183,11 +171,7 @@ def run_of(side: Side) -> tuple[Config, Checkpoint] | None:
 
     The configuration's ``results`` are those that it lies in.
     """
-    return _run_at((side.place if isinstance(side, Evaluated) else side.folder).resolve())
-
-
-@functools.cache
-def _run_at(place: Path) -> tuple[Config, Checkpoint] | None:
+    place = (side.place if isinstance(side, Evaluated) else side.folder).resolve()
     root = next((up for up in place.parents if (up / RUN_SHEET).is_file()), None)
     if root is None:
         return None
@@ -246,54 +230,46 @@ WORLD = "training.json"  # of a model of an invented world
 
 def requests_of(
     named: Sequence[str], data: Sequence[Path], options: Mapping[str, Any], sides: Sequence[Side]
-) -> dict[str, Request]:
-    """Return the benchmarks by name, in the order of tasks; UserError where nothing says which."""
+) -> tuple[dict[str, str], Asked]:
+    """Return the benchmarks by name with their tasks, in the order of tasks, and what models are
+    asked; UserError where nothing says which.
+
+    What is named has the data in its place. Nothing is asked where only what was evaluated before
+    has it.
+    """
     models = [side for side in sides if isinstance(side, Model)]
     evaluated = [side for side in sides if isinstance(side, Evaluated)]
+    asked: dict[str, tuple[Protocol, Path]] = {}
+    tasks = {name: name for name in named}
     if data and not named:
         raise UserError("--data says where the data of a --benchmark are; name that benchmark too")
-    if named:
-        requests = _named(named, data, options, bool(models))
-    elif not models:
-        requests = {
-            k: Request(one) for k, one in shared({e.name: e.tasks for e in evaluated}).items()
-        }
+    if twice := [name for name in tasks if named.count(name) > 1]:
+        raise UserError(f"--benchmark {twice[0]} is given twice; give each benchmark once")
+    if len(data) not in (0, len(named)):
+        raise UserError(
+            f"expected one --data for each --benchmark, or none, got {len(data)} for {len(named)}; "
+            "give them in the same order"
+        )
+    if named and (models or data):
+        pairs = itertools.zip_longest(named, data)
+        asked = {name: asked_for(name, options, place) for name, place in pairs}
+    elif not named and not models:
+        tasks = shared({side.name: side.tasks for side in evaluated})
     # What a results folder says is never run, and the world's models know no other words.
-    elif evaluated or (models[0].folder / WORLD).is_file():
+    elif not named and (evaluated or (models[0].folder / WORLD).is_file()):
         raise UserError(
             f"nothing says what {models[0].name} is to be measured on; give --benchmark NAME (and "
             "--data PATH), once for each benchmark"
         )
-    else:
-        config, requests = default_config(), {}
+    elif not named:
+        config = default_config()
         for slug, entry in config.benchmarks.items():
-            asked = entry.model_dump(exclude={"dataset", "experiments"}, exclude_none=True)
+            given = entry.model_dump(exclude={"dataset", "experiments"}, exclude_none=True)
             place = dataset_folder(config, entry.dataset) if entry.dataset else NOWHERE
-            requests[slug] = Request(entry.task, make_protocol(asked, f"benchmark {slug}"), place)
-    return dict(sorted(requests.items(), key=lambda one: TASKS.index(one[1].task)))
-
-
-def _named(
-    names: Sequence[str], data: Sequence[Path], options: Mapping[str, Any], needed: bool
-) -> dict[str, Request]:
-    """Return the benchmarks that are named, each with the data in its place."""
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise UserError(f"--benchmark {twice[0]} is given twice; give each benchmark once")
-    if len(data) not in (0, len(names)):
-        raise UserError(
-            f"expected one --data for each --benchmark, or none, got {len(data)} for {len(names)}; "
-            "give them in the same order"
-        )
-    if not data:
-        return {
-            name: Request(name, *with_data(name, options)) if needed else Request(name)
-            for name in names
-        }
-    return {
-        name: Request(name, asked_for(name, options), source_folder(path))
-        for name, path in zip(names, data)
-    }
+            asked[slug] = (make_protocol(given, f"benchmark {slug}"), place)
+        tasks = {slug: spec.task for slug, (spec, _) in asked.items()}
+    order = sorted(tasks, key=lambda slug: TASKS.index(tasks[slug]))
+    return {slug: tasks[slug] for slug in order}, {k: asked[k] for k in order if k in asked}
 
 
 def shared(held: Mapping[str, Mapping[str, str]]) -> dict[str, str]:

@@ -221,28 +221,20 @@ def require_options(options: Mapping[str, Any]) -> None:
         raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
 
 
-def with_data(task: str, options: Mapping[str, Any]) -> tuple[Protocol, Path]:
-    """Return a task's options, and the default configuration's data with their split and style.
+def asked_for(
+    task: str, options: Mapping[str, Any], data: Path | str | None = None
+) -> tuple[Protocol, Path]:
+    """Return the options of a task, None for its default, and the folder or file of its data.
 
-    Raises UserError where that has none for the task.
+    Where none are given, data are the default configuration's, with their split and style. Raises
+    UserError for bad options, and where that configuration has none for the task.
     """
-    entry, data = default_benchmark(task)
-    known = {name: options.get(name) or getattr(entry, name) for name in ("split", "style")}
-    return asked_for(task, {**options, **known}), data
-
-
-def asked_for(task: str, options: Mapping[str, Any]) -> Protocol:
-    """Return the options of a task, None for its default; UserError for bad ones."""
-    return make_protocol({"task": task, **options}, "the command line")
-
-
-def given_data(spec: Protocol, given: Path | str | None) -> Path:
-    """Return the folder or file of a benchmark's data; UserError where it needs some."""
-    if given is not None:
-        return source_folder(given)
-    if spec.task != LM_EVAL:
-        raise UserError(f"the benchmark {spec.task} needs its data: give --data (the key data)")
-    return NOWHERE
+    if data is None and task != LM_EVAL:
+        entry, data = default_benchmark(task)
+        known = {name: options.get(name) or getattr(entry, name) for name in ("split", "style")}
+        options = {**options, **known}
+    spec = make_protocol({"task": task, **options}, "the command line")
+    return spec, NOWHERE if data is None else source_folder(data)
 
 
 def headline(result: dict) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config.finished import ITEMS, METRICS, SUMMARY, read_result
+from ..config.tasks import LM_EVAL
 from ..data.hub_models import located
 from ..io.checksums import sealed, sha256_cached, source_folder
 from ..io.errors import UserError
@@ -23,13 +24,13 @@ from ..io.outputs import check_file, check_place
 from ..io.provenance import FINISHED, cpu_seconds, machine, read_record
 from ..io.reading import parse_json
 from ..tasks.protocol import Protocol, make_protocol
+from ..tasks.task import NOWHERE
 from .benchmarks import (
     PARTIAL,
     Wanted,
     add_run_arguments,
     ask,
     check_out,
-    given_data,
     headline,
     headline_of,
     quiet_libraries,
@@ -67,7 +68,9 @@ def parse_benchmarks(text: str) -> dict[str, tuple[Protocol, Path]]:
             raise UserError(f"benchmark {slug} must be a JSON object, with a path as its data")
         data = options.pop("data", None)
         spec = make_protocol(options, f"benchmark {slug}")
-        parsed[slug] = (spec, given_data(spec, data))
+        if data is None and spec.task != LM_EVAL:
+            raise UserError(f"the benchmark {slug} needs its data: give it the key data")
+        parsed[slug] = (spec, NOWHERE if data is None else source_folder(data))
     return parsed
 
 

@@ -93,11 +93,11 @@ def _recordings(
             Recording(
                 place,
                 rows_of(samples),
+                {name: float(one["score_details"]["score"]) for name, one in own.items()},
                 {"evaluator": library.get("name")},
                 {"version of the evaluator": library.get("version")},
                 {"samples_sha256": sha256, "model": said["model_info"].get("id")},
                 task=task,
-                recorded={k: float(one["score_details"]["score"]) for k, one in own.items()},
                 good={name: _direction(one["metric_config"]) for name, one in own.items()},
                 counted=len(samples),
             )

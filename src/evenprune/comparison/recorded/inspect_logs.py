@@ -18,7 +18,7 @@ MEANS = ("accuracy", "mean")  # metrics of Inspect that are the mean of a scorer
 AGAIN = "evaluate again"
 
 
-def read_inspect(path: Path, table: MetricTable) -> Recording:
+def read_inspect(path: Path, table: MetricTable) -> list[Recording]:
     """Return the samples of a log.
 
     Raises UserError where the package is not installed, for a log that it does not read, and for
@@ -45,7 +45,7 @@ def read_inspect(path: Path, table: MetricTable) -> Recording:
             "finish it with `inspect eval-retry`"
         )
     with expected_form("a log of Inspect", path, AGAIN):
-        return _recording(log, path, table, value_to_float())
+        return [_recording(log, path, table, value_to_float())]
 
 
 def _recording(log: Any, path: Path, table: MetricTable, to_float: Any) -> Recording:
@@ -74,11 +74,11 @@ def _recording(log: Any, path: Path, table: MetricTable, to_float: Any) -> Recor
     return Recording(
         path,
         rows_of(samples),
+        recorded,
         {"version": spec.task_version, "task": spec.task, "options of the task": spec.task_args},
         {"inspect_ai": spec.packages.get("inspect_ai"), "revision": commit},
         {"log_sha256": sha256_cached(path), "model": spec.model, "packages": spec.packages},
         task=spec.task.rpartition("/")[2],
-        recorded=recorded,
         means=frozenset(recorded),
         good=stated,
         counted=log.results.total_samples if log.results else None,

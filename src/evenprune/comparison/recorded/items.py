@@ -49,13 +49,11 @@ class Sample:
 class Recording(Measured):
     """One task in a record, its samples as ``rows``.
 
-    ``recorded`` are the evaluator's own numbers, those in ``means`` said to be means of the items;
-    ``good`` is what the task says of its metrics. ``counted``: how many samples the evaluator
-    scored.
+    The numbers in ``means`` are said to be means of the items; ``good`` is what the task says of
+    its metrics. ``counted``: how many samples the evaluator scored.
     """
 
     task: str
-    recorded: Mapping[str, float] = field(default_factory=dict)
     means: frozenset[str] = frozenset()
     good: Mapping[str, Direction] = field(default_factory=dict)
     counted: int | None = None
@@ -189,9 +187,10 @@ def _is_mean(metric: str, entry: Entry, one: Recording) -> bool:
 
     Raises UserError for one that is said to be a mean of all items and is another number.
     """
-    if metric not in one.recorded or one.counted != one.held:
-        return metric in one.means or metric not in one.recorded
-    found, told = _measure(metric, entry, one.rows).value(one.rows), one.recorded[metric]
+    told = one.recorded.get(metric)
+    if told is None or one.counted != one.held:
+        return metric in one.means or told is None
+    found = _measure(metric, entry, one.rows).value(one.rows)
     fits = found is not None and math.isclose(found, told, rel_tol=FITS, abs_tol=FITS)
     if not fits and metric in one.means:
         raise UserError(

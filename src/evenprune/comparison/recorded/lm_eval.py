@@ -31,7 +31,7 @@ def is_samples(path: Path) -> bool:
     return first is not None and all(name in first[1] for name in SIGNS)
 
 
-def read_lm_eval(path: Path, table: MetricTable) -> Recording:
+def read_lm_eval(path: Path, table: MetricTable) -> list[Recording]:
     """Return the samples of a task, with what the results beside them say of it.
 
     Raises UserError for a file of another form, and where a document stands twice in it.
@@ -58,9 +58,9 @@ def read_lm_eval(path: Path, table: MetricTable) -> Recording:
     alone = Recording(path, rows_of(samples), evidence=evidence, task=task)
     results = sorted(path.parent.glob(f"*_{named[2]}.json")) if named else []
     if not results:
-        return alone
+        return [alone]
     with expected_form(f"lm-eval's results of {task}", results[0], AGAIN):
-        return _with_results(alone, read_json(results[0]))
+        return [_with_results(alone, read_json(results[0]))]
 
 
 def _with_results(one: Recording, said: Mapping[str, Any]) -> Recording:

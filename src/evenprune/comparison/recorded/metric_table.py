@@ -5,9 +5,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from ...config.flags import checked
+from ...config.section import Section
 from ...config.tasks import Direction, Kind
 from ...io.yamlfile import own_yaml, read_yaml
 
@@ -15,11 +16,7 @@ DATA_FILES = ("metrics.yaml",)  # part of this module's code, see codedigest.py
 OWN = Path(__file__).with_name(DATA_FILES[0])
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Entry(_Strict):
+class Entry(Section):
     """What the metrics of such a name say; the head of ``metrics.yaml`` explains the keys."""
 
     metric: str
@@ -36,11 +33,11 @@ class Entry(_Strict):
         return "" if self.good == "none" else self.good
 
 
-class MetricTable(_Strict):
+class MetricTable(Section):
     """The entries in the order in which they are asked, and the fields that name a category."""
 
-    metrics: list[Entry] = []
-    categories: list[str] = []
+    metrics: list[Entry] = Field(default_factory=list)
+    categories: list[str] = Field(default_factory=list)
 
     def entry(self, task: str, metric: str) -> Entry:
         """Return the first entry that fits; the last one of ours fits all."""

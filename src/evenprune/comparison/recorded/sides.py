@@ -7,56 +7,49 @@ from ...io.errors import UserError
 from ...io.reading import read_json
 from . import every_eval_ever, inspect_logs, lm_eval
 from .items import Recorded, Recording, once
-from .metric_table import MetricTable, read_table
+from .metric_table import MetricTable
 
 LM_EVAL, INSPECT, EEE = "lm-eval", "Inspect", "every_eval_ever"
 MOST = 1_000  # files of a folder that are looked into
 
 
-def open_recorded(text: str, table: Path | None = None) -> Recorded | None:
+def open_recorded(text: str, table: MetricTable) -> Recorded | None:
     """Return the records at a path: a file, or a folder with those of one evaluator; else None.
 
-    ``table``: the user's own, of what metrics say. Raises UserError for a damaged record, several
-    evaluators in one folder, and a task that was recorded twice.
+    ``table`` has what metrics say. Raises UserError for a damaged record, several evaluators in one
+    folder, and a task that was recorded twice.
     """
     path = Path(text)
     if not path.exists() or (path / "config.json").is_file():
         return None
     files = [path] if path.is_file() else sorted(path.rglob("*"))
     known = [one for one in files if one.suffix in (".jsonl", ".json", ".eval")]
-    found: dict[str, list[Recording]] = {}
-    own: MetricTable | None = None
     if len(known) > MOST:
         raise UserError(
             f"expected at most {MOST:,} files of records in {text}, found {len(known):,}; name the "
             "folder of one evaluation"
         )
-    for file in known:
-        if reader := _reader(file):
-            evaluator, read = reader
-            own = own or read_table(table)
-            found.setdefault(evaluator, []).extend(read(file, own))
-    if len(found) > 1:
+    readers = {file: reader for file in known if (reader := _reader(file))}
+    evaluators = list(dict.fromkeys(name for name, _ in readers.values()))
+    if len(evaluators) > 1:
         raise UserError(
             f"expected the records of one evaluator in {text}, found those of "
-            f"{' and '.join(found)}; name the folder of one"
+            f"{' and '.join(evaluators)}; name the folder of one"
         )
-    return next(
-        (Recorded(text, name, once(several, path)) for name, several in found.items()), None
-    )
+    found = (one for file, (_, read) in readers.items() for one in read(file, table))
+    return Recorded(text, evaluators[0], once(found, path)) if evaluators else None
 
 
 def _reader(file: Path) -> tuple[str, Callable[[Path, MetricTable], list[Recording]]] | None:
     """Return whose record a file is and what reads it, None for none, or what belongs to one."""
-    inspect = INSPECT, lambda path, table: [inspect_logs.read_inspect(path, table)]
     if file.suffix == ".eval":
-        return inspect
+        return INSPECT, inspect_logs.read_inspect
     if not file.is_file() or file.stat().st_size == 0:
         return None
     if file.suffix == ".jsonl":
-        samples = LM_EVAL, lambda path, table: [lm_eval.read_lm_eval(path, table)]
-        return samples if lm_eval.is_samples(file) else None
+        return (LM_EVAL, lm_eval.read_lm_eval) if lm_eval.is_samples(file) else None
     said = read_json(file, finite=False)
     if every_eval_ever.is_record(said):
         return EEE, every_eval_ever.read_record
-    return inspect if {"version", "status", "eval"} <= said.keys() else None
+    log = {"version", "status", "eval"} <= said.keys()
+    return (INSPECT, inspect_logs.read_inspect) if log else None
