@@ -11,7 +11,7 @@ from scipy import stats
 from evenprune.io.errors import UserError
 from evenprune.stats.inference import Estimate
 from evenprune.stats.measures import Measure
-from evenprune.stats.paired import LEAST, Sums, jackknife, joined, read_sums, with_seeds
+from evenprune.stats.paired import LEAST, Sums, combined, jackknife, joined, read_sums, with_seeds
 
 MEAN = Measure((lambda row: (row["value"], 1.0),))
 
@@ -28,7 +28,7 @@ def scores(values, clusters=None, prefix="i"):
 def test_without_clusters_it_is_the_papers_paired_t_test(both):
     ours, theirs = np.round(np.array(both), 3).T
     found = jackknife(scores(ours), scores(theirs))
-    estimate = found.estimate()
+    estimate = combined(np.subtract, found)
     assert estimate.value == pytest.approx((ours - theirs).mean(), abs=1e-9)
     assert estimate.stderr == pytest.approx(stats.sem(ours - theirs), abs=1e-6)
     if (ours - theirs).std() > 0.1:
@@ -42,9 +42,11 @@ def test_clusters_are_the_units():
     clustered = jackknife(scores(values, np.arange(100) // 10), scores(np.zeros(100), range(100)))
     assert (clustered.n, clustered.units, clustered.clustered) == (100, 10, True)
     items = jackknife(scores(np.arange(10.0)), scores(np.zeros(10)))
-    assert clustered.estimate().stderr == pytest.approx(items.estimate().stderr)
+    assert combined(np.subtract, clustered).stderr == pytest.approx(
+        combined(np.subtract, items).stderr
+    )
     alone = jackknife(scores(values), scores(np.zeros(100)))
-    assert clustered.estimate().stderr > 2.5 * alone.estimate().stderr
+    assert combined(np.subtract, clustered).stderr > 2.5 * combined(np.subtract, alone).stderr
 
 
 def test_few_units_are_not_tested():
@@ -52,27 +54,27 @@ def test_few_units_are_not_tested():
     ones, zeros = np.ones(90), np.zeros(90)
     few, enough = (np.arange(90) % count for count in (LEAST - 1, LEAST))
     found = jackknife(scores(ones, few), scores(zeros, few))
-    assert found.estimate().stderr is found.estimate().p() is None
-    assert jackknife(scores(ones, enough), scores(zeros, enough)).estimate().p() < 0.01
+    assert combined(np.subtract, found).stderr is combined(np.subtract, found).p() is None
+    assert combined(np.subtract, jackknife(scores(ones, enough), scores(zeros, enough))).p() < 0.01
 
 
 def test_few_units_that_differ_are_no_proof():
     """Four answers of 200 that all changed one way: no exact test would call that clear."""
     after = np.r_[np.ones(4), np.zeros(196)]
     found = jackknife(scores(after), scores(np.zeros(200)))
-    estimate = found.estimate()
+    estimate = combined(np.subtract, found)
     assert estimate.p() == 1 / 8
     # The interval says the same: it reaches to 0 where the p-value is as large as its level.
     assert estimate.half_width() == estimate.value
     assert estimate.half_width(1 - 0.2) < estimate.value
-    assert jackknife(scores(after), scores(after)).estimate().p() == 1
+    assert combined(np.subtract, jackknife(scores(after), scores(after))).p() == 1
 
 
 def test_changes_that_cancel_within_a_cluster_count():
     """Twenty clusters of two items that exchange their answers: each has changed."""
     before = np.tile([1.0, 0.0], 20)
     found = jackknife(scores(1 - before, np.arange(40) // 2), scores(before, np.arange(40) // 2))
-    assert (found.changed, found.estimate().value) == (20, 0)
+    assert (found.changed, combined(np.subtract, found).value) == (20, 0)
     same = jackknife(scores(before, np.arange(40) // 2), scores(before, np.arange(40) // 2))
     assert same.changed == 0
 
@@ -126,7 +128,7 @@ def test_a_metric_of_two_files_has_the_error_of_the_delta_method():
     found = jackknife(joined(distance, [scores(parts[0]), scores(parts[1], prefix="u")]))
     gaps, errors = [1 - one.mean() for one in parts], [stats.sem(one) for one in parts]
     value = math.hypot(*gaps)
-    estimate = found.estimate(lambda only: only)
+    estimate = combined(lambda only: only, found)
     assert (estimate.value, estimate.n) == (pytest.approx(value), 500)
     delta = math.hypot(*(g * e for g, e in zip(gaps, errors))) / value
     assert estimate.stderr == pytest.approx(delta, rel=0.01)
