@@ -46,7 +46,7 @@ def test_clusters_are_the_units():
         combined(np.subtract, items).stderr
     )
     alone = jackknife(scores(values), scores(np.zeros(100)))
-    assert combined(np.subtract, clustered).stderr > 2.5 * combined(np.subtract, alone).stderr
+    assert stderr > 2.5 * combined(np.subtract, alone).stderr
 
 
 def test_few_units_are_not_tested():
