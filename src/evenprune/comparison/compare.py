@@ -204,7 +204,7 @@ def compare(
         )
     names, chosen = [str(dense), *map(str, _several(pruned))], _several(benchmark)
     files = [Path(one) for one in _several(data)]
-    kept = sides.evaluations_folder(Path(evals) if evals else None)
+    kept = sides.evaluations_folder(evals)
     place, table = Path(out) if out else None, read_table(Path(metrics) if metrics else None)
     if place:
         _check_out(place, [*map(Path, names), *files])
@@ -229,11 +229,10 @@ def compare(
         tasks, request = sides.requests_of(chosen, files, options, mine)
         how = (kept, partial(Loader, device=device, gpus=gpus), trust_remote_code)
         found, faithful = _evaluated(mine, tasks, request, *how, fidelity, options)
-        stored = {side.name: sides.stored_of(side) for side in mine}
-        texts = {
-            slug: texts_of(read_result(found[mine[0].name][slug]), one)
-            for slug, one in request.items()
-        }
+        results = {name: read_result(found[name][next(iter(tasks))]) for name in found}
+        stored = {name: Stored.of(one.get("stored")) for name, one in results.items()}
+        base = found[mine[0].name]
+        texts = {slug: texts_of(read_result(base[slug]), one) for slug, one in request.items()}
         several = [one for one in mine if isinstance(one, Evaluated) and len(one.folders) > 1]
         missing = sides.not_compared({side.name: side.folders for side in several}, tasks)
         runs = {side.name: sides.run_of(side) for side in mine}

@@ -411,13 +411,13 @@ def _difference(one: Tested, said: verdicts.Verdict, wanted: float | None) -> Di
         return row
     if one.category is not None:
         row = dataclasses.replace(row, dense=test.before, pruned=test.after)
-    low, high = test.interval() or (None, None)
-    family_low, family_high = said.interval or (None, None)
-    worse, better = (None, None) if said.p_holm is None else test.detectable()
+    none = (None, None)
+    ends, family = test.interval() or none, said.interval or none
+    worse, better = none if said.p_holm is None else test.detectable()
     return dataclasses.replace(
         row, n=test.n, clustered=test.clustered, ratio=test.ratio, difference=test.difference,
-        low=low, high=high, gain=test.gain, p=test.p, p_holm=said.p_holm,
-        family_low=family_low, family_high=family_high,
+        low=ends[0], high=ends[1], gain=test.gain, p=test.p, p_holm=said.p_holm,
+        family_low=family[0], family_high=family[1],
         detectable=worse, detectable_better=better,
         needed=None if wanted is None or test.p is None else test.needed(wanted),
     )  # fmt: skip

@@ -27,7 +27,6 @@ from ..io.errors import UserError
 from ..io.outputs import check_place
 from ..models.identity import own_manifest
 from ..models.loading import check_model_folder, load_tokenizer
-from ..models.stored import Stored, stored_form
 from ..models.trust import trusting_folders
 from ..tasks.protocol import Protocol, make_protocol
 from ..tasks.task import NOWHERE
@@ -50,11 +49,6 @@ class Evaluated:
     def tasks(self) -> dict[str, str]:
         """The task of each benchmark."""
         return {slug: str(result["task"]) for slug, result in self.results.items()}
-
-    def find(self, slug: str, task: str) -> Path | None:
-        """Return the folder of a benchmark by its name, else the only one of its task."""
-        same = [slug] if slug in self.folders else [k for k, t in self.tasks.items() if t == task]
-        return self.folders[same[0]] if len(same) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -103,12 +97,12 @@ def open_model(text: str, lock: Path, trust: bool) -> Model:
     return Model(text, folder, revision)
 
 
-def evaluations_folder(given: Path | None) -> Path:
+def evaluations_folder(given: Path | str | None) -> Path:
     """Return where models' evaluations are kept: ``given``, else the user's cache."""
     cache = user_cache()
     if given is None and cache is None:
         raise UserError("there is no home directory to keep evaluations in; give --evals DIR")
-    return given or Path(str(cache)) / "evaluations"
+    return Path(given or f"{cache}/evaluations")
 
 
 def ask_model(
@@ -143,24 +137,20 @@ def ask_model(
 
 
 def results_of(side: Evaluated, tasks: Mapping[str, str]) -> dict[str, Path]:
-    """Return the folder of each benchmark that was evaluated; UserError where one was not.
+    """Return the folder of each benchmark, by its name, else the only one of its task.
 
-    ``tasks`` are those of the benchmarks.
+    ``tasks`` are those of the benchmarks. Raises UserError where one was not evaluated.
     """
-    folders = {slug: side.find(slug, task) for slug, task in tasks.items()}
-    if lacking := [slug for slug, folder in folders.items() if folder is None]:
-        raise UserError(
-            f"the evaluation {side.name} has no result of {lacking[0]}, only of "
-            f"{', '.join(side.folders)}; evaluate it, or name the model's folder instead"
-        )
-    return {slug: folder for slug, folder in folders.items() if folder}
-
-
-def stored_of(side: Side) -> Stored | None:
-    """Return what a side's weights take on disk, None where an evaluation does not say it."""
-    if isinstance(side, Model):
-        return stored_form(side.folder)
-    return Stored.of(next(iter(side.results.values())).get("stored"))
+    folders = {}
+    for slug, task in tasks.items():
+        same = [slug] if slug in side.folders else [k for k, t in side.tasks.items() if t == task]
+        if len(same) != 1:
+            raise UserError(
+                f"the evaluation {side.name} has no result of {slug}, only of "
+                f"{', '.join(side.folders)}; evaluate it, or name the model's folder instead"
+            )
+        folders[slug] = side.folders[same[0]]
+    return folders
 
 
 # The workflow's run that a folder lies in

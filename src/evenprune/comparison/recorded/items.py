@@ -9,7 +9,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,19 +81,6 @@ def cut(text: Any) -> str:
     """Return the beginning and end of a text that is to be shown."""
     whole = str(text)
     return whole if len(whole) <= TEXT else f"{whole[: TEXT // 2]} … {whole[-TEXT // 2 :]}"
-
-
-def once(recordings: Iterable[Recording], place: Path) -> dict[str, Recording]:
-    """Return the recordings by task; UserError for a task twice, of which none is the one."""
-    found: dict[str, Recording] = {}
-    for one in recordings:
-        if one.task in found:
-            raise UserError(
-                f"expected one record of {one.task} in {place}, found {found[one.task].place} and "
-                f"{one.place}; name the folder or file of one run"
-            )
-        found[one.task] = one
-    return found
 
 
 def _mean(values: Sequence[float | None]) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 from ...io.errors import UserError
 from ...io.reading import read_json
 from . import every_eval_ever, inspect_logs, lm_eval
-from .items import Recorded, Recording, once
+from .items import Recorded, Recording
 from .metric_table import MetricTable
 
 LM_EVAL, INSPECT, EEE = "lm-eval", "Inspect", "every_eval_ever"
@@ -36,8 +36,15 @@ def open_recorded(text: str, table: MetricTable) -> Recorded | None:
             f"expected the records of one evaluator in {text}, found those of "
             f"{' and '.join(evaluators)}; name the folder of one"
         )
-    found = (one for file, (_, read) in readers.items() for one in read(file, table))
-    return Recorded(text, evaluators[0], once(found, path)) if evaluators else None
+    found: dict[str, Recording] = {}
+    for one in (one for file, (_, read) in readers.items() for one in read(file, table)):
+        if one.task in found:
+            raise UserError(
+                f"expected one record of {one.task} in {path}, found {found[one.task].place} and "
+                f"{one.place}; name the folder or file of one run"
+            )
+        found[one.task] = one
+    return Recorded(text, evaluators[0], found) if evaluators else None
 
 
 def _reader(file: Path) -> tuple[str, Callable[[Path, MetricTable], list[Recording]]] | None:
