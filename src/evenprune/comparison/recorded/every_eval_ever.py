@@ -3,7 +3,8 @@
 The schema is that of version 0.3; what it says in its other fields is not read.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,8 @@ def _recordings(
         config = one["metric_config"]
         name = config.get("metric_name") or config.get("metric_id")
         names[key] = str(name or one.get("evaluation_result_id") or "score")
-    # task -> item -> metric -> its rows, several where an item was asked several times
-    found: dict[str, dict[Any, dict[str, list[dict[str, Any]]]]] = {}
+    found: dict[str, dict[Any, Sample]] = {}  # task -> its samples
+    turns = Counter[Any]()  # as an item may have been asked several times
     rows = 0
     for number, row in iter_jsonl(place, FIELDS):
         rows += 1
@@ -76,23 +77,22 @@ def _recordings(
                 f"expected samples of {path} in {place}, but line {number} is of another "
                 f"evaluation; {AGAIN}"
             )
-        asked = row["input"]
-        item = content(asked["raw"], asked["reference"], asked.get("choices"))
-        items = found.setdefault(str(about[key]["evaluation_name"]), {})
-        scores = items.setdefault((item, content(asked.get("formatted"))), {})
-        scores.setdefault(names[key], []).append(row)
+        task, one = str(about[key]["evaluation_name"]), _sample(row, table)
+        turn = turns[task, names[key], one.document, one.prompt]
+        turns[task, names[key], one.document, one.prompt] += 1
+        one = found.setdefault(task, {}).setdefault((one.document, one.prompt, turn), one)
+        one.values[names[key]] = float(row["evaluation"]["score"])
     told = (said.get("detailed_evaluation_results") or {}).get("total_rows", rows)
     if told != rows:
         raise UserError(f"expected {told} samples in {place}, found {rows}; {AGAIN}")
     library = said.get("eval_library", {})
     recordings = []
-    for task, items in found.items():
+    for task, samples in found.items():
         own = {names[k]: one for k, one in about.items() if one["evaluation_name"] == task}
-        samples = [sample for item, each in items.items() for sample in _samples(item, each, table)]
         recordings.append(
             Recording(
                 place,
-                rows_of(samples),
+                rows_of(samples.values()),
                 {name: float(one["score_details"]["score"]) for name, one in own.items()},
                 {"evaluator": library.get("name")},
                 {"version of the evaluator": library.get("version")},
@@ -105,20 +105,17 @@ def _recordings(
     return recordings
 
 
-def _samples(
-    item: tuple[str, str], scores: Mapping[str, list[dict[str, Any]]], table: MetricTable
-) -> Iterator[Sample]:
-    for turn in range(max(map(len, scores.values()))):
-        rows = {name: each[turn] for name, each in scores.items() if turn < len(each)}
-        first = next(iter(rows.values()))
-        yield Sample(
-            *item,
-            {name: float(row["evaluation"]["score"]) for name, row in rows.items()},
-            table.category(first.get("metadata")),
-            [cut(one) for one in first["input"].get("choices") or ()],
-            text=cut(first["input"]["raw"]),
-            answer=cut((first.get("output") or {}).get("raw", [""])[0]),
-        )
+def _sample(row: Mapping[str, Any], table: MetricTable) -> Sample:
+    asked = row["input"]
+    return Sample(
+        content(asked["raw"], asked["reference"], asked.get("choices")),
+        content(asked.get("formatted")),
+        {},
+        table.category(row.get("metadata")),
+        [cut(one) for one in asked.get("choices") or ()],
+        text=cut(asked["raw"]),
+        answer=cut((row.get("output") or {}).get("raw", [""])[0]),
+    )
 
 
 def _direction(config: Mapping[str, Any]) -> Direction:

@@ -35,7 +35,7 @@ class Sample:
 
     document: str
     prompt: str
-    values: Mapping[str, float | None]
+    values: dict[str, float | None]
     category: str = ""
     options: Sequence[str] = ()
     option_logprobs: Sequence[float] | None = None

@@ -39,23 +39,23 @@ def read_lm_eval(path: Path, table: MetricTable) -> list[Recording]:
     named = NAMED.fullmatch(path.name)
     task = named[1] if named else path.stem
     evidence = {"samples_sha256": sha256_cached(path)}
-    found: dict[Any, dict[Any, Sample]] = {}
+    found, seen = dict[Any, Sample](), set[Any]()
     for number, sample in iter_jsonl(path, FIELDS):
         with expected_form("a sample of lm-eval", f"line {number} of {path}", AGAIN):
-            by_filter = found.setdefault(sample["doc_id"], {})
-            if sample["filter"] in by_filter:
+            name, one = sample["doc_id"], _sample(sample, table)
+            if (name, sample["filter"]) in seen:
                 raise UserError(
-                    f"expected each document once in {path}, found doc_id {sample['doc_id']} again "
-                    f"on line {number}, so that it is of several runs; {AGAIN}"
+                    f"expected each document once in {path}, found doc_id {name} again on line "
+                    f"{number}, so that it is of several runs; {AGAIN}"
                 )
-            by_filter[sample["filter"]] = _sample(sample, table)
-    samples = []
-    for several in map(list[Sample], (one.values() for one in found.values())):
-        if len({(one.document, one.prompt) for one in several}) > 1:
-            raise UserError(f"expected one prompt for each doc_id in {path}, found two; {AGAIN}")
-        values = {name: value for one in several for name, value in one.values.items()}
-        samples.append(replace(several[0], values=values))
-    alone = Recording(path, rows_of(samples), evidence=evidence, task=task)
+            seen.add((name, sample["filter"]))
+            first = found.setdefault(name, one)
+            if (one.document, one.prompt) != (first.document, first.prompt):
+                raise UserError(
+                    f"expected one prompt for each doc_id in {path}, found two; {AGAIN}"
+                )
+            first.values.update(one.values)
+    alone = Recording(path, rows_of(found.values()), evidence=evidence, task=task)
     results = sorted(path.parent.glob(f"*_{named[2]}.json")) if named else []
     if not results:
         return [alone]
