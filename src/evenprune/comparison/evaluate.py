@@ -69,8 +69,7 @@ class Result:
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
         """The value, standard error and number of items (``n``) of each metric."""
-        found: dict[str, dict[str, Any]] = self.content["metrics"]
-        return found
+        return dict(self.content["metrics"])
 
     def rows(self) -> dict[str, dict[str, Any]]:
         """Return the metrics, each with which values are ``good`` and the ``chance`` of a guess."""

@@ -21,6 +21,7 @@ from ..io.files import digest, sha256_file, write_json, write_jsonl
 from ..io.outputs import check_file, check_place
 from ..language_models.journal import Journal
 from ..models.identity import identify
+from ..models.stored import stored_form
 from ..models.trust import add_trust_argument, trust_record
 from ..tasks.protocol import AUTO, Protocol, make_protocol
 from ..tasks.task import NOWHERE, Task
@@ -159,7 +160,7 @@ def run_benchmark(
     journal = Journal(out / PARTIAL, f"{wanted.digest} {lm.device_type} {lm.dtype}")
     if journal.count:
         print(f"{slug}: resumes after {journal.count} finished batches", file=sys.stderr)
-    losses, stored = lm.bos_losses, loader.stored
+    losses = lm.bos_losses
     if spec.bos == AUTO:
         lm.bos_note  # noqa: B018  # says it once a model
     scorer = lm.with_bos(spec.bos).with_journal(journal)
@@ -172,7 +173,7 @@ def run_benchmark(
         "spec": {**options, "protocol": outcome.facts, **trust_record()},
         "digest": wanted.digest,
         **loader.identity.as_dict(),
-        "stored": stored,
+        "stored": stored_form(loader.folder).as_dict(),
         "data": wanted.checksums,
         "headline": headline_of(slug, spec, outcome.metrics),
         "metrics": outcome.metrics,
