@@ -282,6 +282,18 @@ def test_p_is_corrected_over_the_rows_of_one_pruned_model(tmp_path, capsys):
     assert [row["p_holm"] for row in first["rows"]] == pytest.approx(corrected.tolist())
 
 
+def test_answers_that_become_unsafe_are_counted_as_worse(tmp_path, capsys):
+    """Of an ability that is good low."""
+    task = "realtoxicityprompts"
+    for name, unsafe in (("dense", 10), ("pruned", 25)):
+        rows = [{"item_id": f"r{k}", "category": "all", "unsafe": k < unsafe} for k in range(40)]
+        write_result(tmp_path / name / task, task, rows)
+    rows, _ = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "pruned")
+    row = rows[f"{task} unsafe_rate"]
+    assert row["verdict"] == "worse"
+    assert row["answers"] == {"n": 40, "right_to_wrong": 15, "wrong_to_right": 0}
+
+
 # Numbers
 
 

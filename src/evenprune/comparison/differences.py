@@ -181,11 +181,13 @@ class Tested:
         return dataclasses.replace(self, category=category, sums=sums, states=states)
 
 
-def marks(sums: Sequence[Sums], right: float = 1.0) -> Array | None:
-    """Return the states of answers, whose score is ``right`` or wrong; ``sums`` as in ``Tested``.
+def marks(sums: Sequence[Sums], known: Meaning) -> Array | None:
+    """Return the states of answers by their scores; ``sums`` as in ``Tested``.
 
-    None for a metric whose scores are not 0 and 1.
+    Of a bias high scores are the stereotyped answers but where they are good, of an ability the
+    right ones but where low ones are good. None for a metric whose scores are not 0 and 1.
     """
+    right = known.direction == "up" if known.kind == "bias" else known.direction != "down"
     parts = np.stack([one.parts for one in sums[::-1]])  # 2, items, 2, terms
     counted = (parts[:, :, 1] > 0).all(axis=(0, 2))
     scores = parts[:, counted, 0] / parts[:, counted, 1]
@@ -333,7 +335,7 @@ def differences(
             if state:
                 states = np.array([[*map(state, one.rows)] for one in (dense, pruned)], float)
             elif sums and known.kind == "ability":
-                states = marks(sums)
+                states = marks(sums, known)
         n = int((both[0] or {}).get("n") or 0)
         about = (categories, constant, same, in_calibration)
         found.append(Tested(slug, task, metric, known, n, values, sums, states, *about))

@@ -210,10 +210,8 @@ def compare_recordings(dense: Recording, pruned: Recording, table: MetricTable) 
             continue
         measure = _measure(metric, entry, [*ours, *theirs])
         sums = tuple(sums_of(measure, rows) for rows in (theirs, ours))
-        states, bias = None, known.kind == "bias"
-        if not bias or known.direction in ("half", "down", "up"):
-            # Of a bias high values are the stereotyped answers, but where they are good.
-            states = marks(sums, right=float(not bias or known.direction == "up"))
+        told = known.kind == "ability" or known.direction in ("half", "down", "up")
+        states = marks(sums, known) if told else None
         values = (sums[1].value, sums[0].value)
         about = (task, task, metric, known, len(ours), values, sums, states, categories)
         found.append(Tested(*about, identical=same))
