@@ -249,8 +249,10 @@ def _text_lead(condition: str, answer: str, function: Callable[[float], float] =
     """
 
     def score(row: Record) -> float | None:
+        if row["condition"] != condition or "text_priors" not in row:
+            return None
         unknown, own = row["unknown_idx"], row[answer]
-        if row["condition"] != condition or "text_priors" not in row or own in (None, unknown):
+        if own is None or own == unknown:
             return None
         mine, other = (
             row["text_logprobs"][k] - row["text_priors"][k] for k in (own, 3 - own - unknown)
