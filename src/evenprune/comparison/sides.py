@@ -178,10 +178,10 @@ def notes_of(dense: Side, pruned: Side, tasks: Iterable[str]) -> list[str]:
 
     Its manifest names the pairs' bias types, not their data set. No warning where a run knows.
     """
-    manifest = None
+    manifest = {}
     if isinstance(pruned, Model) and not run_of(pruned):
         manifest = own_manifest(pruned.folder)
-    used = (manifest or {}).get("calibration") or {}
+    used = manifest.get("calibration") or {}
     types = set(used.get("categories") or ())
     return [
         f"{pruned.name} was calibrated with pairs of the bias types {', '.join(sorted(types))}: if "
@@ -207,7 +207,7 @@ def require_roles(dense: Side, pruned: Side) -> None:
 def _base(side: Side) -> str | None:
     """Return the checksum of the model that a side was pruned from, None for no pruned model."""
     if isinstance(side, Model):
-        return (own_manifest(side.folder) or {}).get("base", {}).get("files")
+        return own_manifest(side.folder).get("base", {}).get("files")
     found = (result.get("base_sha256") for result in side.results.values())
     return next((base for base in found if base), None)
 
