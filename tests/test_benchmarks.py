@@ -1,4 +1,4 @@
-"""Every script in benchmarks/ runs, at its smallest size."""
+"""The scripts of benchmarks/ for speed run at their smallest; others take minutes, or a peer."""
 
 import json
 import subprocess
@@ -12,11 +12,6 @@ CROWS = """sent_more,sent_less,stereo_antistereo,bias_type
 Vel men are slow.,Tor men are slow.,stereo,tribe
 Kesh lie.,Lumo never lie.,stereo,tribe
 """
-# Run by others: peers need environments of their own (test_llmcompressor.py, test_release.py).
-PARTS = {
-    *("pruning_cases.py", "idle_memory.py", "peer_llmcompressor.py", "peer_release.py"),
-    *("adapters_after.py", "association_controls.py", "sizes.py"),  # minutes each, by hand
-}
 SMALL = ("--threads", "1", "--hidden", "256", "--layers", "1", "--count", "4")
 
 
@@ -43,8 +38,3 @@ def test_a_script_runs(name, repo, tmp_path):
     assert len(rows) == 2
     if script == "bench_scoring.py":
         assert [row["equal"] for row in rows] == [1, 1]
-
-
-def test_no_script_is_left_out(repo):
-    scripts = {path.name for path in (repo / "benchmarks").glob("*.py")}
-    assert scripts == PARTS | {"bench_pruning.py", "bench_scoring.py"}

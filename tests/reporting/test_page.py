@@ -8,7 +8,7 @@ from html import unescape
 from urllib.parse import parse_qs
 
 import pytest
-from browser import chromium_path, opened
+from browser import needs_chromium, opened
 from item_run import HOSTILE, ITEMS, TASKS, write_item_run
 from reporting_run import collect, make_tables
 
@@ -16,7 +16,6 @@ from evenprune.cli import main
 from evenprune.reporting.forms import to_html
 from evenprune.reporting.tables import Cell, Column, Row, Table
 
-needs_chromium = pytest.mark.skipif(chromium_path() is None, reason="no Chromium")
 HEADS = "#tab-main thead tr:last-child th"
 SPARSE, DEBIAS = (f"tiny/{one}/2of4/ss/s0" for one in ("sparsegpt", "debias-sparsegpt"))
 
@@ -339,7 +338,8 @@ def test_nothing_was_asked_for_and_nothing_went_wrong(page):
 @needs_chromium
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_narrow_page_does_not_scroll_sideways_and_follows_the_colours(root, dark):
-    with opened(root / "results/report/paper.html", width=375, height=800, dark=dark) as page:
+    look = {"viewport": {"width": 375, "height": 800}, "color_scheme": "dark" if dark else "light"}
+    with opened(root / "results/report/paper.html", **look) as page:
         assert page.run("document.documentElement.scrollWidth <= window.innerWidth")
         ground = page.run("getComputedStyle(document.body).backgroundColor")
         assert ground == ("rgb(22, 24, 27)" if dark else "rgb(255, 255, 255)")

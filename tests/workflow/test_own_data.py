@@ -34,7 +34,7 @@ def test_by_commands(tmp_path, monkeypatch, capsys):
     assert [row["metric"] for row in block["rows"]] == ["acc", "stereotype_rate"]
     assert all(row["verdict"] in table for row in block["rows"])
     if not chromium_path():
-        pytest.skip("no Chromium: all passed but the page in a browser, which was not opened")
+        pytest.skip("no Chromium, or no playwright: the page was not opened")
     with opened(tmp_path / "compared/comparison.html") as page:
         assert "stereotype_rate" in page.run("document.body.innerText")
         assert page.errors == []

@@ -9,7 +9,7 @@ import re
 import pandas as pd
 import pytest
 import yaml
-from browser import chromium_path, opened
+from browser import needs_chromium, opened
 
 from .conftest import QUESTIONS, copy_workflow, counts, own_files, snakemake
 
@@ -142,9 +142,8 @@ def test_new_questions_evaluate_again_and_prune_again_what_is_gone(finished):
     assert "build_calibration" not in jobs
 
 
+@needs_chromium
 def test_the_page_shows_ones_own_questions(finished):
-    if not chromium_path():
-        pytest.skip("no Chromium")
     with opened(finished / "results/mine/report/paper.html") as page:
         seen = "document.getElementById('%s').innerText"
         page.run("location.hash = 'set=quiz&kind=all'")
