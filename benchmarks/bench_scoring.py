@@ -30,7 +30,7 @@ def written(task: str, data: Path, count: int) -> list[list[list[str]]]:
     from evenprune.data.readers.bbq import read_bbq
     from evenprune.data.readers.choice import read_hellaswag, read_mmlu
     from evenprune.data.readers.crows_pairs import read_crows_pairs
-    from evenprune.tasks.harness import MMLU_HEADER
+    from evenprune.tasks.mmlu import HEADER
 
     read = {
         "hellaswag": lambda: read_hellaswag(data / task),
@@ -47,7 +47,7 @@ def written(task: str, data: Path, count: int) -> list[list[list[str]]]:
     if task == "mmlu":
         found = []
         for one in items:
-            header = MMLU_HEADER.replace("{{subject}}", one.category.replace("_", " "))
+            header = HEADER.replace("{{subject}}", one.category.replace("_", " "))
             lines = [f"{letter}. {choice}" for letter, choice in zip("ABCD", one.choices)]
             prompt = "\n".join([header + one.query.strip(), *lines, "Answer:"])
             found.append([[prompt, f" {letter}"] for letter in "ABCD"])
