@@ -12,8 +12,6 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from ..data.lm_eval_tasks import load_tasks
 from ..io.checksums import source_files
 from ..io.errors import UserError, nearest
@@ -130,6 +128,8 @@ class LmEval(Task):
         given = {"tasks": {name: tasks[name] for name in wanted}}
         for task in given["tasks"].values():
             task.set_fewshot_seed(spec.seed)
+        import torch  # not for `compare --help`
+
         torch.manual_seed(spec.seed)  # of tasks that sample their answers
         told = ", ".join(wanted)
         try:
