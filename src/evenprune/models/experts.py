@@ -245,13 +245,14 @@ def _matrices(
         target, shape = f"{name}.{one}", tuple(getattr(library, one).shape)
         parts: list[list[Slot]] = []
         if whole := slots.get(target):
-            parts = [[Slot(whole.stored, k) for k in range(stored[whole.stored].shape[0])]]
+            if stored[whole.stored].shape == shape:
+                parts = [[Slot(whole.stored, k) for k in range(shape[0])]]
         elif target in merged and not library.has_bias:
             parts = _separate(library, *merged[target])
         each = [[slot.of(stored).shape for slot in expert] for expert in zip(*parts)]
         fits = {len(part) for part in parts} == {shape[0]} and all(
-            sum(size[0] for size in sizes) == shape[1]
-            and {size[1:] for size in sizes} == {shape[2:]}
+            {size[1:] for size in sizes} == {shape[2:]}
+            and sum(size[0] for size in sizes) == shape[1]
             for sizes in each
         )
         if not fits or library.has_bias != (f"{target}_bias" in slots):

@@ -118,6 +118,8 @@ class LmEval(Task):
 
         Raises UserError for one that runs code that its own model has written, or shows pictures.
         """
+        import torch  # `compare --help` imports this module
+
         tasks = load_tasks(str(spec.name), None if data == NOWHERE else data)["tasks"]
         self._check(lm, spec, list(tasks.values()))
         places = [(name, k) for name, task in tasks.items() for k in range(len(task.eval_docs))]
@@ -128,8 +130,6 @@ class LmEval(Task):
         given = {"tasks": {name: tasks[name] for name in wanted}}
         for task in given["tasks"].values():
             task.set_fewshot_seed(spec.seed)
-        import torch  # not for `compare --help`
-
         torch.manual_seed(spec.seed)  # of tasks that sample their answers
         told = ", ".join(wanted)
         try:

@@ -8,7 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from .rows import Identifier, OneOfThree, ThreeOptions, data_files, read_items
 
-UNTOLD = -1  # in place of the answer that reflects the stereotype
+UNTOLD = -1  # in place of the answer that reflects the stereotype, where the data do not say
 # HELM reads the BBQ files in this order, and its seeded shuffle depends on it.
 BBQ_ORDER = (
     *("Age", "Disability_status", "Gender_identity", "Nationality", "Physical_appearance"),
@@ -29,9 +29,6 @@ class AnswerInfo:
     def column(self, index: int) -> tuple[str, str, str]:
         """Return the names (0) or the groups (1) of the three answers."""
         return self.ans0[index], self.ans1[index], self.ans2[index]
-
-
-UNTOLD = -1  # in place of the answer that reflects the stereotype, where the data do not say
 
 
 def _one_unknown(info: AnswerInfo) -> AnswerInfo:
