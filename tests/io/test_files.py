@@ -60,9 +60,9 @@ BAD_JSON = [
     ('{"\\uDEAD": 1, "id": 1, "text": "a"}', "hex escape"),
     ('{"id": 1, "text": ' + DEEP + "}", "recursion limit"),
     ('{"id": ' + "9" * 5000 + ', "text": "a"}', "number out of range"),
-    ('{"id": 1, "id": 2, "text": "a"}', "the key 'id' twice"),
+    ('{"id": 1, "id" : 2, "text": "a"}', "the key 'id' twice"),
     ('{"id": NaN, "text": "a"}', "expected value"),
-    ('{"id": 1e999, "text": "a"}', "Out of range"),
+    ('{"id": [0.5, 1e999], "text": "a"}', "Out of range"),
 ]
 
 

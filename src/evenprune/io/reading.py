@@ -22,7 +22,8 @@ from pydantic_core import from_json
 from .errors import UserError, shown
 
 # What may be a float that is none: beyond its range, pydantic reads infinity.
-_LARGE = re.compile(r"[eE]\+?\d{3}|\d{300}")
+_LARGE = re.compile(r"[eE]\+?\d{3}|(?<!\d)\d{300}")
+_KEY = re.compile(r'"\s*:')  # each key ends so, and so may a part of a text
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -36,9 +37,13 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _decode(text: str, finite: bool = True) -> Any:
     """Return the object; raise ValueError for a text that is none, or not to be taken."""
-    from_json(text, allow_inf_nan=not finite)  # stricter than Python, which sees keys that repeat
-    loaded = json.loads(text, object_pairs_hook=_once)
-    if finite and _LARGE.search(text):
+    loaded = from_json(text, allow_inf_nan=not finite)
+    large = finite and _LARGE.search(text)
+    flat = isinstance(loaded, dict) and text.count("{") == 1
+    if flat and not large and len(_KEY.findall(text)) == len(loaded):
+        return loaded  # a key that came twice would be one more
+    loaded = json.loads(text, object_pairs_hook=_once)  # slower, but sees keys that repeat
+    if large:
         json.dumps(loaded, allow_nan=False)
     return loaded
 
