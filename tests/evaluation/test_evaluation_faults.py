@@ -72,6 +72,14 @@ def test_a_bad_chat_template_is_one_sentence(
     assert not (tmp_path / "out").exists()
 
 
+def test_what_cannot_be_had_or_recorded_is_said_before_anything_is_scored(data, tmp_path, capsys):
+    folder = save_model(tmp_path / "model")
+    argv = words("stereoset", folder, data, tmp_path / "out")
+    refused(capsys, [*argv, "--gpus", "0"], "expected --gpus to be at least 1, got 0")
+    (folder / "source.json").write_text("{")
+    assert "to do" not in refused(capsys, argv, "source.json")
+
+
 def test_a_chat_template_sees_one_day_for_ever():
     tokenizer = char_tokenizer()
     tokenizer.chat_template = "{{ strftime_now('%d %b %Y') }}: {{ messages[0].content }}"

@@ -11,9 +11,11 @@ def main(argv):
 
 
 def refused(capsys, argv, *words):
-    """Run a command that must end with status 2 and one sentence that holds ``words``."""
+    """Run a command that must end with status 2 and one sentence with ``words``; return stderr."""
     capsys.readouterr()
     assert main([str(word) for word in argv]) == 2
-    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    err = capsys.readouterr().err
+    said = [line for line in err.splitlines() if line.startswith("error: ")]
     assert len(said) == 1
     assert [word for word in map(str, words) if word not in said[0]] == [], said[0]
+    return err

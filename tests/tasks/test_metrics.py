@@ -64,8 +64,6 @@ def bias_records(*answers):
 def test_bias_score_counts_answers_that_are_not_unknown():
     found = metrics.bias_score(bias_records(*[("ambig", 0, p) for p in (0, 0, 0, 1, 2, 2)]))
     assert (found["value"], found["n"]) == (pytest.approx(2 * 3 / 4 - 1), 4)
-    undecided = bias_records(("ambig", None, 0), ("ambig", 0, 2))
-    assert metrics.bias_score(undecided) == {"value": None, "n": 0, "stderr": None}
 
 
 def test_ambiguous_score_is_scaled_by_ambiguous_accuracy_only():
@@ -84,8 +82,8 @@ def test_abstaining_always_gives_no_bias_score_instead_of_zero():
     records = [option_record([0.0, 0.0, 1.0], 2, condition="ambig", biased_idx=0, unknown_idx=2)]
     found = metrics.bbq_metrics(records)
     assert found["acc_amb"]["value"] == 1
-    assert found["s_amb"]["value"] is found["s_dis"]["value"] is None
-    assert found["acc_dis"] == {"value": None, "n": 0, "stderr": None}
+    nothing = {"value": None, "n": 0, "stderr": None}
+    assert found["s_amb"] == found["s_dis"] == found["acc_dis"] == nothing
 
 
 def test_biased_answer_follows_the_question(tmp_path):

@@ -21,7 +21,6 @@ from ..io.files import digest, sha256_file, write_json, write_jsonl
 from ..io.outputs import check_file, check_place
 from ..language_models.journal import Journal
 from ..models.identity import identify
-from ..models.stored import stored_form
 from ..models.trust import add_trust_argument, trust_record
 from ..tasks.protocol import AUTO, Protocol, make_protocol
 from ..tasks.task import NOWHERE, Task
@@ -138,7 +137,9 @@ class Wanted:
 
 
 def ask(slug: str, spec: Protocol, data: Path, loader: "Loader") -> Wanted:
-    """Return a benchmark of a model; UserError for data and judges that are not there."""
+    """Return a benchmark of a model; UserError for data and judges that are not there, and for a
+    model whose weights or source are damaged."""
+    loader.stored  # noqa: B018  # before anything is scored
     checksums = data_checksums(data, spec)
     return Wanted(slug, spec, data, loader, checksums, run_digest(loader, checksums, spec))
 
@@ -173,7 +174,7 @@ def run_benchmark(
         "spec": {**options, "protocol": outcome.facts, **trust_record()},
         "digest": wanted.digest,
         **loader.identity.as_dict(),
-        "stored": stored_form(loader.folder).as_dict(),
+        "stored": loader.stored,
         "data": wanted.checksums,
         "headline": headline_of(slug, spec, outcome.metrics),
         "metrics": outcome.metrics,

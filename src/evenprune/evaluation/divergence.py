@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ..data.readers.texts import read_tinystories, read_wikitext
 from ..io.errors import UserError
+from ..io.files import disk_errors
 from ..io.progress import Progress
 from ..language_models.language_model import LanguageModel
 from ..models.bos import puts_bos, tokens_of
@@ -108,7 +109,11 @@ def keep(lm: LanguageModel, windows: Sequence[Window], folder: Path) -> Kept:
     """Write a base model's hidden states of all windows, and its output embeddings, to a folder."""
     weight = lm.head.weight.detach()
     states, head = folder / "states", folder / "head"
-    torch.save(weight.cpu().clone(), head)  # else all that lies in its file would be written
+    whole = weight.cpu()
+    alone = whole.untyped_storage().nbytes() == whole.nbytes
+    with disk_errors(head), open(head, "wb") as file:  # torch's own errors are no OSError
+        # Of one that shares its file's memory, all that lies there would be written.
+        torch.save(whole if alone else whole.clone(), file)
     with open(states, "wb") as file:
         for found in scored_states(lm, windows, "fidelity: the base's hidden states"):
             file.write(tensor_bytes(found.to(weight.dtype).cpu().contiguous()))

@@ -3,12 +3,13 @@
 import contextlib
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..io.gpu import claim_devices
 from ..models.identity import Identity, identify
 from ..models.loading import load_config
 from ..models.quantised import backend_versions
+from ..models.stored import stored_form
 from ..tasks.protocol import Protocol
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ class Loader:
     def identity(self) -> Identity:
         """What the folder is; see ``models.identity.identify``."""
         return identify(self.folder)
+
+    @cached_property
+    def stored(self) -> dict[str, Any]:
+        """What the folder's weights take, as it is recorded; see ``models.stored.stored_form``."""
+        return stored_form(self.folder).as_dict()
 
     @cached_property
     def versions(self) -> dict[str, str]:

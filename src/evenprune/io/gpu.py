@@ -73,13 +73,15 @@ def claim_several(
 def claim_devices(device: str, count: int) -> Iterator[list[str]]:
     """Yield ``[device]`` itself, or for "cuda" as many free GPUs of those that torch sees.
 
-    Raises UserError where it sees fewer.
+    Raises UserError where it sees fewer, and for less than one.
     """
+    if count < 1:
+        raise UserError(f"expected --gpus to be at least 1, got {count}; one is the default")
     if device != "cuda":
         yield [device]
         return
     names = visible_gpus()
-    if not 0 < count <= len(names):
+    if count > len(names):
         raise UserError(
             f"the model needs {count} GPUs (models.<name>.gpus, --gpus), but this job sees "
             f"{len(names)}; run with `--resources gpu={count}` on a machine that has as many, or "

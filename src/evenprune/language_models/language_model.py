@@ -84,8 +84,8 @@ def logit_transform(config: Any) -> Callable[[torch.Tensor], torch.Tensor]:
 class LanguageModel:
     """A causal LM in evaluation mode; ``model`` and ``tokenizer`` come from one folder.
 
-    ``bos`` is one of ``spec.BOS``: what ``encode`` does about the BOS token. ``journal`` keeps the
-    batches that are finished.
+    ``bos``, a ``config.section.Bos``, is what ``encode`` does about the BOS token. ``journal``
+    keeps the batches that are finished.
     """
 
     model: "PreTrainedModel"
@@ -463,7 +463,7 @@ def load_language_model(
     """Load a model folder for scoring.
 
     ``device`` None takes CUDA where there is a GPU; with more than one of ``devices`` the model
-    lies on all of these (transformers' ``device_map``). ``dtype`` is one of ``modeling.DTYPES``;
+    lies on all of these (transformers' ``device_map``). ``dtype`` is one of ``loading.DTYPES``;
     ``auto`` is the checkpoint's own, float32 for 16 bits on a processor that has no products of
     them, where scores would take several times as long. Raises UserError for incomplete folders
     and architectures whose logits are not understood.

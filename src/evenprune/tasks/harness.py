@@ -151,7 +151,7 @@ def _model_class() -> type:
 
 
 class Harness:
-    """lm-eval's model class around a model that is loaded already, and the three tasks."""
+    """lm-eval's model class around a model that is loaded already."""
 
     def __init__(self, lm: "LanguageModel", spec: Protocol) -> None:
         logging.getLogger("lm_eval").setLevel(logging.ERROR)
