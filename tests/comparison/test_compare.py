@@ -408,7 +408,7 @@ def test_notes_tell_what_is_not_compared_and_what_differs_without_harm(tmp_path,
     found, text = compared(capsys, tmp_path, tmp_path / "dense", tmp_path / "other")
     assert list(found) == ["mmlu acc", "realtoxicityprompts unsafe_rate"]
     assert f"not compared, though {tmp_path / 'dense'} has it: unqover" in text
-    assert "dtype float32 (dense), bfloat16" in text
+    assert "dtype 'float32' (dense), 'bfloat16'" in text
     assert "measures no safety" in text
 
 
@@ -464,6 +464,12 @@ def test_swapped_roles_are_refused(tmp_path, capsys):
     assert main(["compare", str(dense), str(pruned)]) == 0
     assert main(["compare", str(pruned), str(pruned)]) == 0
     refused(capsys, ["compare", pruned, dense], "exchange the two")
+
+
+def test_a_record_of_another_form_is_one_sentence(tmp_path, capsys):
+    both = [write_result(tmp_path / name, "mmlu", answers("mmlu", 90)) for name in "ab"]
+    edit(both[1], task="old task")
+    refused(capsys, ["compare", *both], "b/metrics.json", "another form")
 
 
 def test_nothing_of_a_results_folder_is_run(tmp_path, capsys):

@@ -158,7 +158,7 @@ def test_a_pair_of_sentences_is_bias_and_flips_both_ways(recorded, tmp_path, cap
 
 
 def test_a_table_of_the_users_comes_first(recorded, tmp_path, capsys):
-    table = tmp_path / "table.yaml"
+    table = tmp_path / "{table}.yaml"
     table.write_text("metrics: [{task: hella*, metric: acc, kind: bias, good: down}]")
     sides = both(recorded, tmp_path)
     rows, *_ = compared(capsys, tmp_path, *sides, "--metrics", table, "--plan", "0.1")

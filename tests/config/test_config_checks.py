@@ -33,11 +33,7 @@ CASES = [
     # names that something else has
     ("calibrations.none", {"pairs": "stereoset"}, "the name 'none' is reserved"),
     ("methods.dense", {"method": "wanda"}, "the name 'dense' is reserved"),
-    (
-        "benchmarks/summary.json",
-        {"task": "mmlu", "dataset": "mmlu"},
-        "'summary.json' is reserved",
-    ),
+    ("benchmarks/summary.json", {"task": "mmlu", "dataset": "mmlu"}, "'summary.json' is reserved"),
     ("world.seed", 3, "the shipped model belongs to the world with seed 0"),
     # what a task knows
     ("benchmarks.bbq.split", "helm100", "did you mean 'helm1000'?"),
@@ -61,6 +57,8 @@ CASES = [
     ("pruning", {"damping": float("inf")}, "got inf, expected a finite number"),
     ("benchmarks.mmlu.limit", 2**70, "expected a number of at most 9223372036854775807"),
     ("results", "x" * 300, "expected names of at most 200 bytes"),
+    ("models.world.label", "  ", "at least 1 character"),
+    ("models.world.path", "my/model", "the workflow makes this model"),
     ("models.world.label", "\ud800", "without control characters, has U+D800"),
     # where things come from
     ("models.qwen3-8b.mirror", "../../victim", "expected a folder below the mirror's"),

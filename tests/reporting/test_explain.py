@@ -67,7 +67,6 @@ def test_a_cell_with_all_that_is_behind_it(run, capsys):
     [
         ("main", "world/debias-sparsegpt/1of4/ss/dto"),
         ("safety", "world/debias-sparsegpt/1of4/ss/harmbench"),
-        ("main", "world/dense/dense/none/mmlu"),
     ],
 )
 def test_intervals_recomputed_values_and_sources(run, table, cell):
@@ -89,13 +88,9 @@ def test_a_matrix_of_the_masks_and_a_measurement(run):
     assert Path(found["seeds"][0]["measurement"]).is_file()
     assert found["seeds"][0]["recomputed"] == found["value"]
     assert found["interval"]["low"] < found["value"] < found["interval"]["high"]
-    # The speed itself is the dense one times that ratio, not what was measured of this checkpoint.
-    speed, dense = (
-        explain(run, "efficiency", f"{one}/serving/decode_tok_per_s")
-        for one in (point, "world/dense/dense/none")
-    )
-    assert speed["value"] == pytest.approx(dense["value"] * found["value"])
-    assert (speed["paired"], dense["paired"]) == (True, False)
+    points = (point, "world/dense/dense/none")
+    speeds = [explain(run, "efficiency", f"{one}/serving/decode_tok_per_s") for one in points]
+    assert [speed["paired"] for speed in speeds] == [True, False]
 
 
 def test_a_ratio_of_several_seeds_is_the_geometric_mean_that_the_table_shows(repo, tmp_path):

@@ -68,7 +68,7 @@ def test_answers_are_of_the_datas_own_order_and_of_the_items_own_options(tmp_pat
 
 
 @pytest.mark.parametrize(
-    "rows", [[], [record("a", 0), record("a", 1)], [{"item_id": "a", "correct": True}]]
+    "rows", [[], [record("a", 0)] * 2, [{"item_id": "a"}], [record("a", 0, option_logprobs=[None])]]
 )
 def test_bad_records_are_one_sentence(rows, tmp_path):
     write_jsonl(tmp_path / "items.jsonl", rows)

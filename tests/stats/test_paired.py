@@ -1,6 +1,7 @@
 """The engine of paired differences: against closed forms."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from evenprune.analysis.frames import Quantity
+from evenprune.analysis.item_sums import ItemSums
 from evenprune.io.errors import UserError
 from evenprune.stats.inference import Estimate
 from evenprune.stats.measures import Measure
-from evenprune.stats.paired import LEAST, Sums, combined, jackknife, joined, read_sums, with_seeds
+from evenprune.stats.paired import LEAST, Sums, combined, jackknife, joined, with_seeds
 
 MEAN = Measure((lambda row: (row["value"], 1.0),))
 
@@ -111,13 +114,14 @@ def test_other_items_are_refused():
 
 def test_a_file_without_the_metric_is_refused(tmp_path):
     path = tmp_path / "items.jsonl"
-    path.write_text('{"item_id": "a", "condition": "ambig", "correct": true}\n')
-    assert read_sums(path, "bbq", "acc_amb").value == 1
-    with pytest.raises(UserError, match="found none"):
-        read_sums(path, "bbq", "acc_dis")
-    path.write_text('{"item_id": "a", "condition": "ambig", "correct": []}\n')
-    with pytest.raises(UserError, match="another form"):
-        read_sums(path, "bbq", "acc_amb")
+    config = SimpleNamespace(benchmarks={"b": SimpleNamespace(task="bbq")})
+    sheet = SimpleNamespace(config=config, result_folder=lambda *_: tmp_path)
+    for right, metric, words in (
+        ("true", "acc_dis", "found none"), ("[]", "acc_amb", "other form"), ("", "acc_amb", "none")
+    ):  # fmt: skip
+        path.write_text(right and f'{{"item_id": "a", "condition": "ambig", "correct": {right}}}')
+        with pytest.raises(UserError, match=words):
+            ItemSums(sheet).scored(None, Quantity("b", metric))
 
 
 def test_a_metric_of_two_files_has_the_error_of_the_delta_method():

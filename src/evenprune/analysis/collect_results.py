@@ -68,7 +68,7 @@ def clustered_errors(sums: ItemSums, point: Checkpoint, numbers: Numbers) -> Num
     changed = Numbers()
     for quantity, number in numbers.items():
         known = sums.of(point, quantity) if number.stderr else None
-        if known and known.clusters is not None:
+        if known and known.clusters:
             estimate = estimate_of(known)
             changed[quantity] = number._replace(stderr=estimate.stderr if estimate else None)
     return changed

@@ -50,7 +50,7 @@ def read_answers(path: Path) -> Answers:
     """
     with expected_form(RECORD, path, "evaluate again"):
         rows = read_records(path, ("item_id", "pred", "correct", "option_logprobs"))
-        scores = [row.get("option_logits", row["option_logprobs"]) for row in rows]
+        scores = [map(float, row.get("option_logits", row["option_logprobs"])) for row in rows]
         # An option that an item does not have is never chosen: its probability is 0.
         table = np.array(list(itertools.zip_longest(*scores, fillvalue=-np.inf)), float).T
         chosen = np.array([operator.index(row["pred"]) for row in rows])

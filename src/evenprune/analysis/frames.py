@@ -59,22 +59,18 @@ Numbers = dict[Quantity, Number]
 def metric_values(benchmark: str, content: Any, path: Path | str) -> Numbers:
     """Return a checkpoint's metrics, which are of ``path``: totals, then categories."""
     with expected_form("metrics as {name: {value, n, stderr}}", path, "evaluate again"):
+        parts = {"": content["metrics"], **content.get("categories", {})}
         numbers = {
-            Quantity(benchmark, name, category): Number(
-                each["value"], each.get("n"), each.get("stderr")
-            )
-            for category, metrics in {
-                "": content["metrics"],
-                **content.get("categories", {}),
-            }.items()
-            for name, each in metrics.items()
+            Quantity(benchmark, name, part): Number(one["value"], one.get("n"), one.get("stderr"))
+            for part, metrics in parts.items()
+            for name, one in metrics.items()
         }
         # Under "protocol" a benchmark says how many items it chose from.
         facts = content.get("spec", {}).get("protocol", {})
         total = facts.get("items_in_split", facts.get("items_in_data"))
-        return numbers | (
-            {} if total is None else {Quantity(benchmark, "items_total"): Number(total)}
-        )
+        if total is not None:
+            numbers[Quantity(benchmark, "items_total")] = Number(total)
+        return numbers
 
 
 def make_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:

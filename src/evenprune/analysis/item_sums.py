@@ -13,9 +13,10 @@ from ..config.finished import ITEMS, METRICS, read_result
 from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet
 from ..config.tasks import FACTS
+from ..io.errors import UserError
 from ..io.reading import expected_form
 from ..stats.measures import MEASURES, OTHERWISE, Measure
-from ..stats.paired import Sums, fitting, joined, read_sums, sums_of
+from ..stats.paired import Sums, fitting, joined, sums_of
 from ..stats.records import Record, first_part, read_records
 from .frames import Quantity, metric_values
 
@@ -72,9 +73,9 @@ class ItemSums:
             return joined(Measure(terms, distance), both) if len(both) == 2 else None
         entry = self.run_sheet.config.benchmarks.get(slug)
         key = (entry.task if entry else "", metric)
-        if key not in MEASURES or not (rows := self.records(point, quantity)):
+        if key not in MEASURES:
             return None
-        folder = self.run_sheet.result_folder(point, slug)
+        rows, folder = self.records(point, quantity), self.run_sheet.result_folder(point, slug)
         with expected_form(f"records with a score for {metric}", folder / ITEMS, "evaluate again"):
             if key not in OTHERWISE:
                 return sums_of(MEASURES[key], rows)
@@ -89,7 +90,9 @@ class ItemSums:
         sums, (slug, metric, _) = self.of(point, quantity), quantity
         if sums is None or sums.parts[:, 1].any():
             return sums
-        task = self.run_sheet.config.benchmarks[slug].task
+        if metric in FACTS[self.run_sheet.config.benchmarks[slug].task].optional:
+            return None
         path = self.run_sheet.result_folder(point, slug) / ITEMS
-        optional = metric in FACTS[task].optional
-        return None if optional else read_sums(path, task, metric, self.rows(point, slug))
+        raise UserError(
+            f"expected items with a score for {metric} in {path}, found none; evaluate again"
+        )

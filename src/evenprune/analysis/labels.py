@@ -147,7 +147,8 @@ def words_of(run_sheet: RunSheet, point: "Checkpoint | Group | Place", *parts: s
         "regime": REGIME_LABELS[point.regime],
         "calibration": calibration_label(run_sheet, point.calibration),
     }
-    return ", ".join(words[one] for one in parts if getattr(point, one) != NO_CALIBRATION)
+    hidden = {"calibration"} if point.calibration == NO_CALIBRATION else ()
+    return ", ".join(words[one] for one in parts if one not in hidden)
 
 
 def point_label(run_sheet: RunSheet, point: "Checkpoint | Group") -> str:

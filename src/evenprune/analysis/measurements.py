@@ -109,13 +109,7 @@ def ratio_values(run_sheet: RunSheet, point: Checkpoint) -> Numbers:
         if ratio := ratio_to_dense(run_sheet, group, metric):
             log = Number(math.log(ratio.value), ratio.n, ratio.log_stderr)
             found[Quantity("serving", f"{metric}_log_ratio")] = log
-            ends = {
-                "": ratio.value,
-                "_low": ratio.low,
-                "_high": ratio.high,
-                "_p_same": ratio.p_same,
-            }
-            for end, value in ends.items():
-                if value is not None:
+            for end in ("", "_low", "_high", "_p_same"):
+                if (value := getattr(ratio, end[1:] or "value")) is not None:
                     found[Quantity("serving", f"{metric}_ratio{end}")] = Number(value, ratio.n)
     return found

@@ -246,7 +246,7 @@ def require_same(benchmark: str, dense: Measured, pruned: Measured) -> list[str]
                 f"{shown(other)} in {pruned.place}; evaluate both with the same data and options"
             )
     return [
-        f"{benchmark}: {name} {one} (dense), {pruned.told.get(name)}"
+        f"{benchmark}: {name} {shown(one)} (dense), {shown(pruned.told.get(name))}"
         for name, one in dense.told.items()
         if one != pruned.told.get(name)
     ]

@@ -91,6 +91,10 @@ def source_errors(config: "Config") -> Lines:
         needed = "world" if model == WORLD_MODEL else "external"
         if config.source != needed:
             yield f"source: got {config.source!r}, but the model {model!r} needs {needed!r}"
+    entry = config.models.get(WORLD_MODEL)
+    for key in ("mirror", "path"):
+        if entry and getattr(entry, key) not in (None, WORLD_MODEL):
+            yield f"models.{WORLD_MODEL}.{key}: the workflow makes this model; leave it out"
     seed, shipped = config.world.seed, config.source == "world" and not config.world.retrain
     if seed != SHIPPED_SEED and shipped:
         yield (

@@ -5,14 +5,33 @@ themselves, so that an edited, truncated or exchanged file is noticed by whateve
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel
 
 from ..io.checksums import again, compare_files, read_sealed
 from ..io.errors import UserError
 from ..io.reading import expected_form
+from .tasks import TASKS
 
 SUMMARY, METRICS, ITEMS = "summary.json", "metrics.json", "items.jsonl"
 RECORD = "a record of an evaluation"
+
+
+class _Metric(BaseModel):
+    value: float | None
+    n: int
+
+
+class _Result(BaseModel):
+    """What readers of metrics.json rely on."""
+
+    benchmark: str
+    task: Literal[TASKS]  # type: ignore[valid-type]
+    headline: str
+    metrics: dict[str, _Metric]
+    categories: dict[str, dict[str, _Metric]] = {}
+    records: dict[str, Any]
 
 
 def remedy(evals: Path) -> str:
@@ -29,6 +48,7 @@ def read_result(folder: Path) -> dict[str, Any]:
     path = folder / METRICS
     result = read_sealed(path, remedy(folder.parent))
     with expected_form(RECORD, path, remedy(folder.parent)):
+        _Result.model_validate(result, strict=True)
         recorded = {ITEMS: str(result["records"]["sha256"])}
     compare_files(folder, recorded, path, remedy(folder.parent))
     return {"data": {}, "spec": {}} | result

@@ -175,7 +175,8 @@ def model_bytes(paths: Paths, name: str) -> float:
     mirrors = listed(mirror(paths.config)) or []
     folders = [Path(root, "models", entry.mirror or name) for root in mirrors]
     for folder in filter(None, [record.get("folder"), entry.path, *folders]):
-        if size := sum(one.stat().st_size for one in Path(folder).glob("*.safetensors")):
+        files = filter(Path.is_file, Path(folder).glob("*.safetensors"))
+        if size := sum(one.stat().st_size for one in files):
             return float(size)
     words = _WORDS.fullmatch(entry.params or "")
     count = float(words[1]) * {"B": 1e9, "M": 1e6}[words[2]] if words else 0.0

@@ -41,7 +41,9 @@ def short_names(path: str) -> str:
 
 
 Words = Annotated[str, AfterValidator(_words)]
-Label = Annotated[Words, StringConstraints(strip_whitespace=True, min_length=1)]
+Label = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1), AfterValidator(_words)
+]
 # A path of the user's: here, and nowhere else, ~ becomes the home folder.
 Place = Annotated[str, AfterValidator(os.path.expanduser), AfterValidator(short_names)]
 # The name of a data set, or the path of a file of one's own in its place.

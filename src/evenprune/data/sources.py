@@ -167,11 +167,13 @@ def resolve_source(
         raise missing(kind, name, entry, mirror, lock)
     paths = {part: fetch_locked(lock, *one, lock_path) for part, one in located.items()}
     if kind == "models":
-        key, _ = located[name]
+        key, names = located[name]
         folder = paths[name][0].parent
         weight_files(folder)
         record = _record(kind, name, entry, folder, "hub", lock[key]["revision"])
-        return {**record, "hub": split_ref(key)[0]}
+        # What else lies there is not pinned, and refused where the record is used.
+        files = {one: record["files"][one] for one in names}
+        return {**record, "hub": split_ref(key)[0], "files": files}
     folder = Path(cache or cache_path("sources", "hub")) / name
     files = convert(name, dataset_parts(name, entry), paths)
     with atomic_folder(folder, DATA_SET) as temporary:

@@ -243,7 +243,7 @@ def pretrained(folder: Path | str, **options: Any) -> tuple[Any, dict[str, Any]]
     return model, found
 
 
-def check_found(folder: Path, found: dict[str, Any]) -> None:
+def check_found(folder: Path, found: dict[str, Any], remedy: str = "fetch the model again") -> None:
     """Raise UserError for what transformers found missing, too much or of another shape."""
     mismatched = [str(item[0]) for item in found["mismatched_keys"]]
     for names, what in (
@@ -254,11 +254,11 @@ def check_found(folder: Path, found: dict[str, Any]) -> None:
         if names:
             raise UserError(
                 f"the weights in {folder} do not belong to its config.json: they {what} "
-                f"{few(sorted(names), 4)}; fetch the model again"
+                f"{few(sorted(names), 4)}; {remedy}"
             )
     if found["error_msgs"]:
         said = " ".join(str(found["error_msgs"][0]).split())
-        raise UserError(f"the model in {folder} does not load ({said[:SAID]}); fetch it again")
+        raise UserError(f"the model in {folder} does not load ({said[:SAID]}); {remedy}")
 
 
 def _check_floating(folder: Path, model: "PreTrainedModel", stored: dict[str, Entry]) -> None:

@@ -22,9 +22,8 @@ ENERGY = (
 )
 LEVEL = 0.05  # of each one-sided test of equivalence
 SPEED = Quantity("serving", "decode_tok_per_s")
-PAIRED_AS = {
-    "kg_co2e_per_mtok": "j_per_token"
-}  # whose ratio it has: CO2 is energy times a constant
+# Whose ratio it has: CO2 is energy times a constant.
+PAIRED_AS = {"kg_co2e_per_mtok": "j_per_token"}
 RATIO = Column(f"{SPEED.metric}_ratio", "Speed / dense [95 %]", "performance", "up", digits=3)
 VERDICT = Column(f"{RATIO.key}_verdict", "Verdict", text=True)
 

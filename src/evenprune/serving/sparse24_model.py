@@ -53,7 +53,7 @@ def load_sparse24(
 
     with library_errors(folder, "exported checkpoint"):
         model, found = pretrained(folder, dtype=dtype)
-    check_found(Path(folder), found)
+    check_found(Path(folder), found, "export the checkpoint again")
     model = model.to(pick_device(device)).eval().requires_grad_(False)
     check_finite_weights(model, folder)
     model.sparse24_kernel = sparsify(model)

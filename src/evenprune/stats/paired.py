@@ -16,17 +16,15 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..io.errors import UserError
-from ..io.reading import expected_form
 from .inference import Estimate
 from .measures import MEASURES, OTHERWISE, Measure
-from .records import Record, clusters, read_records
+from .records import Record, clusters
 
 Array = NDArray[np.float64]
 LEAST = 10  # units
@@ -71,20 +69,6 @@ def fitting(task: str, metric: str, rows: Sequence[Record], recorded: float | No
             if np.isclose(value, other, rtol=FITS, atol=FITS):
                 return sums
     return None
-
-
-def read_sums(path: Path, task: str, metric: str, rows: Sequence[Record] | None = None) -> Sums:
-    """Return a metric of ``items.jsonl`` as sums; UserError for a file without an item of it.
-
-    ``rows`` are its records where they were read already.
-    """
-    with expected_form(f"records with a score for {metric}", path, "evaluate again"):
-        found = sums_of(MEASURES[task, metric], read_records(path) if rows is None else rows)
-    if not found.parts[:, 1].any():
-        raise UserError(
-            f"expected items with a score for {metric} in {path}, found none; evaluate again"
-        )
-    return found
 
 
 def some(sums: Sums, places: Sequence[int]) -> Sums:

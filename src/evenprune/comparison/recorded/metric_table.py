@@ -59,7 +59,7 @@ def read_table(path: Path | None = None) -> MetricTable:
     parts: Sequence[Mapping[str, Any]] = [own_yaml(OWN)]
     if path:
         parts = [read_yaml(path), *parts]
-    tables = [checked(MetricTable, part, f"{path}: {{}}".format) for part in parts]
+    tables = [checked(MetricTable, part, lambda key: f"{path}: {key}") for part in parts]
     return MetricTable(
         metrics=[one for table in tables for one in table.metrics],
         categories=[one for table in tables for one in table.categories],
