@@ -12,10 +12,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 import evenprune
-from evenprune.blocks.base_model import OWN_FILES, BaseModel
+from evenprune.blocks.base_model import BaseModel
 from evenprune.config.facts import regime_facts
 from evenprune.methods import adapters
 from evenprune.methods.options import Options
+from evenprune.models.identity import OWN_FILES
 from evenprune.pruning.prune import calibration_text
 
 MODEL, POINT = "smollm2-135m", "u50/ss-b64-cf4/s0"

@@ -10,6 +10,7 @@ import errno
 import importlib
 import os
 import re
+import select
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -81,7 +82,8 @@ def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int
         return 130
     except OSError as error:
         full = error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT)
-        if not full and not isinstance(error, BrokenPipeError):
+        gone = isinstance(error, BrokenPipeError) and any(map(_reader_gone, (1, 2)))
+        if not full and not gone:
             raise
         if full:
             print(f"error: could not write the output: {error.strerror}", file=sys.stderr)
@@ -89,6 +91,13 @@ def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int
         with open(os.devnull, "wb") as nothing:
             os.dup2(nothing.fileno(), 1)
         return 2 if full else 141  # as after SIGPIPE: `… | head` has seen enough
+
+
+def _reader_gone(stream: int) -> bool:
+    """Say whether a stream is a pipe that nobody reads any more."""
+    poll = select.poll()
+    poll.register(stream, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def main(argv: Sequence[str] | None = None, commands: Commands = COMMANDS) -> int:

@@ -105,11 +105,11 @@ def test_the_loss_is_that_of_single_sentences_in_float64(name, loss, tmp_path):
     for k, (one, other) in enumerate(zip(contexts, others, strict=True)):
         right = naive(loss, model, one.pairs[0], one.pairs[other]).item()
         assert losses[k].item() == pytest.approx(right, rel=1e-3, abs=1e-4)
-        fallen = [max(0.0, was - now) for was, now in zip(leads[k].tolist(), lead(one))]
+        fallen = [was - now for was, now in zip(leads[k].tolist(), lead(one))]
         assert falls[k].tolist() == pytest.approx(fallen, rel=1e-3, abs=1e-4)
     assert not falls[0].any()
-    assert (falls[1:] == 0).any()  # one-sided
-    assert (falls > 0).any()
+    kept = [(max(0.0, one) ** 2 + max(0.0, two) ** 2) / 2 for one, two in falls.tolist()]
+    assert module.keep_term(falls).tolist() == pytest.approx(kept)
 
 
 def test_a_model_that_takes_no_trees_says_so_and_scores_the_same(tmp_path, capsys):
@@ -149,7 +149,7 @@ def test_the_gradient_is_that_of_single_sentences_in_float64(trees, tmp_path):
     leads = tuning.leads(contexts)
     losses, falls = tuning.terms(contexts, [1] * len(contexts), leads)
     drift, text_loss = tuning.costs(TEXTS[:1])
-    ((losses + (falls**2).mean(1)).sum() + drift).backward()
+    ((losses + module.keep_term(falls)).sum() + drift).backward()
     tuning.adapters.gather()
     model = in_float64(base)
     changes = {
@@ -312,10 +312,12 @@ def test_whole_groups_and_every_fifth_text_are_held_out(tmp_path):
     used, held = split(contexts_of(pairs), 0)
     assert held
     assert not {one.target for one in used} & {one.target for one in held}
-    learned, measured = split_texts([(1, k) for k in range(10)])
-    assert measured == [(1, 0), (1, 5)]
-    assert sorted(learned + measured) == [(1, k) for k in range(10)]
-    assert split_texts(TEXTS) == (TEXTS, TEXTS)  # too few
+    learned, measured = split_texts([[(1, k), (2, k)] for k in range(10)])
+    assert measured == [(1, 0), (2, 0), (1, 5), (2, 5)]
+    assert sorted(learned + measured) == [(n, k) for n in (1, 2) for k in range(10)]
+    assert split_texts([[ids] for ids in TEXTS]) == (TEXTS, TEXTS)  # too few
+    with pytest.raises(UserError, match="at least two tokens"):
+        split_texts([[(1,)]])
 
 
 # A whole run: what is changed, what prunes it, what is recorded and refused

@@ -228,6 +228,11 @@ class BaseModel:
     def _embedding(self, entry: Entry, used: Tensor) -> Tensor:
         """Return the embedding table with its ``used`` rows filled, the others undefined."""
         rows = torch.unique(used)
+        if rows[-1] >= entry.shape[0]:  # such as a pad token that was added
+            raise UserError(
+                f"the tokenizer in {self.folder} gives token {int(rows[-1])}, but the model has "
+                f"only {entry.shape[0]}; use the tokenizer that belongs to the model"
+            )
         table = torch.empty(entry.shape, dtype=self.compute_dtype, device=self.device)
         table[rows.to(self.device)] = self._convert(read_rows(entry, rows))
         return table

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..io.errors import UserError, few
@@ -52,6 +53,11 @@ class TokenPair:
     target: str = ""
     counterfactuals: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
     unrelated: tuple[int, ...] = ()
+
+    def sentences(self, all_of_them: bool) -> list[tuple[int, ...]]:
+        """Return the two sentences of the pair, or all that there are."""
+        others = [self.unrelated, *chain(*self.counterfactuals)] if all_of_them else []
+        return [self.ids0, self.ids1, *others]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ on a tiny model, in seconds.
 import argparse
 import json
 import platform
+import shutil
 import tempfile
 import time
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ import torch
 
 from .. import __version__
 from ..io.codedigest import package_versions
+from ..io.errors import UserError
 from ..io.files import write_json, write_text
 from ..io.gpu import claim_devices
 from ..io.outputs import check_file, check_place
@@ -30,6 +32,7 @@ DATA_FILES = ("gpu_check.md.j2",)  # part of this module's code, see codedigest.
 TEMPLATE = Path(__file__).with_name(DATA_FILES[0])
 NAMES = ("gpu-check.json", "gpu-check.md")
 SIZES = {"cuda": "1b", "cpu": "tiny"}
+DISK = {"1b": 9 << 30, "tiny": 64 << 20}  # bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,6 +53,12 @@ def run(args: argparse.Namespace) -> None:
     with claim_devices(pick_device(args.device), 1) as (device,), tempfile.TemporaryDirectory(
         prefix="evenprune-gpu-check-", dir=args.work
     ) as name:  # fmt: skip
+        free, needed = shutil.disk_usage(name).free, DISK[SIZES[args.device]]
+        if free < needed:
+            raise UserError(
+                f"expected {needed >> 20} MB of free disk for the models, found {free >> 20} MB at "
+                f"{Path(name).parent}; name another folder with --work"
+            )
         limit_threads()
         report = check(device, SIZES[args.device], Path(name))
     args.out.mkdir(parents=True, exist_ok=True)

@@ -15,8 +15,9 @@ A and B are the adapters of LoRA (Hu et al. 2021, arXiv 2106.09685), trained by 
 in units of its matrix, so that one learning rate fits models of any scale. Some groups and texts
 are held out. They decide how much of the change is taken: the largest scale of ``SCALES`` where
 the KL divergence is at most lora_budget, the texts' own loss at most ``DEARER`` times that above
-the base model's (models differ in what a divergence costs them), and the mean fall, relu(r⁰ - r),
-at most ``FALL``. Where the loss does not fall there, nothing is changed.
+the base model's (models differ in what a divergence costs them), and the mean of r⁰ - r at most
+``FALL``: some meaningful words do fall, but not all. Where the loss does not fall there, nothing
+is changed.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ CLIP = 5.0  # longest gradient
 HELD_OUT = 0.2  # share of the groups, and of the texts
 JUDGED = 32  # contexts held out that are looked at, at most
 SCALES = tuple(0.95**k for k in range(40))
-FALL = 0.8  # nats
+FALL = 0.5  # nats
 DEARER = 0.125  # times lora_budget, nats a token
 AGAIN = "run the command again, which begins anew"
 Ids = tuple[int, ...]
@@ -111,13 +112,20 @@ def split(contexts: Sequence[Context], seed: int) -> tuple[list[Context], list[C
     return used, [one for one in contexts if one.target in held][:JUDGED]
 
 
-def split_texts(texts: Sequence[Ids]) -> tuple[list[Ids], list[Ids]]:
-    """Return the texts that are learned from, and every fifth, held out; of four both have all."""
-    usable = [text[:TEXT_TOKENS] for text in texts if len(text) > 1]
+def split_texts(groups: Sequence[Sequence[Ids]]) -> tuple[list[Ids], list[Ids]]:
+    """Return the texts that are learned from, and those of every fifth group, held out.
+
+    Of four groups both have all. Raises UserError for texts without two tokens.
+    """
+    usable = [[ids[:TEXT_TOKENS] for ids in texts if len(ids) > 1] for texts in groups]
+    usable = list(filter(None, usable))
+    if not usable:
+        raise UserError("expected texts of at least two tokens, found none; give longer ones")
     if HELD_OUT * len(usable) < 1:
-        return usable, usable
+        return list(chain(*usable)), list(chain(*usable))
     every = round(1 / HELD_OUT)
-    return [ids for k, ids in enumerate(usable) if k % every], usable[::every][:JUDGED]
+    learned = [ids for k, texts in enumerate(usable) if k % every for ids in texts]
+    return learned, list(chain(*usable[::every]))[:JUDGED]
 
 
 class Adapters:
@@ -343,11 +351,11 @@ class Tuning:
         self, contexts: Sequence[Context], others: Sequence[int], leads: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return the loss (c,) of contexts, each with the other group of that number, and their
-        falls relu(r⁰ - r), (c, 2); ``leads`` is r⁰."""
+        falls r⁰ - r, (c, 2); ``leads`` is r⁰."""
         foreign = [one.pairs[other] for one, other in zip(contexts, others, strict=True)]
         scored = self._scored([*(one.own for one in contexts), *foreign])
         own = scored[: len(contexts)]
-        falls = torch.relu(leads - torch.stack([_lead(one) for one in own]))
+        falls = leads - torch.stack([_lead(one) for one in own])
         pairs = torch.stack([one[:2] for one in scored]).reshape(2, -1, 2)
         if self.language:
             tokens = [
@@ -454,7 +462,7 @@ class Tuning:
             for part, before in zip(parts, leads.split(list(map(len, parts))), strict=True):
                 others = [1 + self._below(len(one.pairs) - 1) for one in part]
                 losses, falls = self.terms(part, others, before)
-                terms = losses.sum() / len(chosen), (falls**2).mean(1).sum() / len(chosen)
+                terms = losses.sum() / len(chosen), keep_term(falls).sum() / len(chosen)
                 (trained * terms[0] + self.options.lora_keep * terms[1]).backward()
                 release_memory()  # that rows of another length would not use again
                 bias, keep = bias + terms[0].item(), keep + terms[1].item()
@@ -478,6 +486,11 @@ def within(point: Mapping[str, float], base: Mapping[str, float], options: Optio
         and point["text"] - base["text"] <= DEARER * options.lora_budget
         and (not options.lora_keep or point["fall"] <= FALL)
     )
+
+
+def keep_term(falls: Tensor) -> Tensor:
+    """Return the mean of relu(r⁰ - r)² of contexts, (c,), from r⁰ - r, (c, 2): rises are free."""
+    return falls.relu().square().mean(1)
 
 
 def _start(part: Sequence[Ids]) -> int:
@@ -545,23 +558,28 @@ def adapt(
                 "and do not hold meaningful words up",
                 file=sys.stderr,
             )
-        own = [ids for pair in pairs for ids in (pair.ids0, pair.ids1)]
-        learned, measured = split_texts(texts or own)
+        own = [(pair.ids0, pair.ids1) for pair in pairs]
+        learned, measured = split_texts([[ids] for ids in texts] or own)
         tuning = Tuning(base, used, learned, options)
         steps = tuning.train()
         curve = tuning.curve(judged, measured)
+        if not all(math.isfinite(one) for found in (*curve, *steps) for one in found.values()):
+            raise UserError(
+                "the training of the adapters overflowed; lower --lora-rate or --lora-keep, or "
+                "give --compute-dtype float32"
+            )
         before, *found = curve
         inside = [one for one in found if within(one, before, options)]
         last = inside[-1] if inside else found[0]
         kept = bool(inside) and last["loss"] < before["loss"]
         what = "language" if tuning.language else "association"
+        why = "it does not fall" if inside else "out of budget"
         print(
             f"{what} loss of {'groups held out' if held else 'the groups'}: "
             f"{before['loss']:.4g} -> {last['loss']:.4g} at {last['scale']:.3g} times the change, "
             f"KL divergence {last['kl']:.3g} nats a token, loss of the texts "
             f"{last['text'] - before['text']:+.3g}, fall {last['fall']:.3g} nats"
-            f"{'' if kept else '; ' + ('it does not fall' if inside else 'out of budget')}"
-            f"{'' if kept else ', nothing is changed'}",
+            f"{'' if kept else f'; {why}, nothing is changed'}",
             file=sys.stderr,
         )
         if kept:

@@ -35,7 +35,7 @@ class Options(Tokens, Pruning):
     packing: Literal["shared-prefix", "sentences"] = "shared-prefix"
     """how the sentences of a pair run, see docs/pruning.md"""
     seed: int = 0
-    """recorded; pruning itself draws no random numbers"""
+    """of what `debias-lora` draws: how its adapters start, their order, what is held out"""
 
     def __init__(self, method: str, regime: str, **options: Any) -> None:
         super().__init__(**{"method": method, "regime": regime, **options})

@@ -100,7 +100,7 @@ def check_same_base(model: Path, reference: Path) -> None:
         with expected_form("what prune writes", folder / MANIFEST, "prune again"):
             described.append({"regime": manifest["regime"], **manifest["base"]["files"]})
     one, two = described
-    odd = min((name for name in {**one, **two} if one.get(name) != two.get(name)), default=None)
+    odd = min(dict(one.items() ^ two.items()), default=None)
     if odd is not None:
         raise UserError(
             f"expected two checkpoints of one base model and regime, but {model} and "

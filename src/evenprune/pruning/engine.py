@@ -64,7 +64,7 @@ def prune_model(
 
     ``work`` holds the result in the making, by default a hidden folder beside ``out``. ``source``
     is the base model's ``hub`` repository and ``revision``, where they are known. ``inspect`` gets
-    the finished folder before it is moved to ``out``; where it raises, ``work`` keeps it. Raises
+    the finished folder before it is moved to ``out``. Raises
     UserError for anything wrong with the input, and in the end where ``out`` holds anything but a
     pruned model of ours (`prune` looks before); ``out`` is then untouched.
     """

@@ -201,7 +201,9 @@ def calibration_text(
         print(note, file=sys.stderr)
     print(f"calibration: {len(pairs.pairs)} pairs, {pairs.dropped} dropped", file=sys.stderr)
     texts, limit = [], max_positions(model)
-    if long := [one.id for one in pairs.pairs if max(len(one.ids0), len(one.ids1)) > limit]:
+    # Other groups and the third sentence are read by methods that change weights alone.
+    shifts = METHODS[options.method].shifts
+    if long := [one.id for one in pairs.pairs if max(map(len, one.sentences(shifts))) > limit]:
         raise UserError(
             f"pairs of more tokens than the {limit} that {model} takes: {few(long)}; shorten them"
         )
@@ -236,4 +238,5 @@ def hub_datasets(files: list[Path]) -> tuple[str, ...]:
     """Return the hub repositories that calibration files are from, as their manifests say."""
     manifests = {file.parent / "manifest.json" for file in files}
     named = [read_json(path).get("hub") for path in manifests if path.is_file()]
-    return tuple(sorted({str(name) for names in named if names for name in names}))
+    # Beside files of the user's own may lie a manifest of anything.
+    return tuple(sorted({str(one) for names in named if isinstance(names, list) for one in names}))

@@ -8,7 +8,7 @@ of another expert are none of its own, so that its sums would say nothing.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -172,10 +172,14 @@ def expert_sums(
             if shared and not inner and everyone is not None:
                 result = everyone
             else:
-                rows = _all(batches) if shared else routed_rows(batches, number)
+                everything = ((one.hidden, one.plan) for one in batches)
+                rows = everything if shared else routed_rows(batches, number)
                 if inner:
                     rows = ((expert.inner(inputs), plan) for inputs, plan in rows)
-                result = _total(kind(width, device), rows)
+                total = kind(width, device)
+                for inputs, plan in rows:
+                    total.add(inputs, plan)
+                result = total.result()
             if not is_finite(result):
                 raise UserError(
                     f"the sums of squares of the input of {name}.{number}.{names[0]} are not "
@@ -187,17 +191,6 @@ def expert_sums(
             facts = {"tokens": tokens, "shared": shared}
             found.append(([f"{name}.{number}.{n}" for n in names], result, facts))
         yield from found
-
-
-def _total(total: Gram | SquareNorms, rows: Iterable[tuple[Tensor, Plan]]) -> Tensor:
-    for inputs, plan in rows:
-        total.add(inputs, plan)
-    return total.result()
-
-
-def _all(batches: Sequence[Routed]) -> Iterator[tuple[Tensor, Plan]]:
-    """Yield all tokens and their plans."""
-    return ((batch.hidden, batch.plan) for batch in batches)
 
 
 def is_finite(total: Tensor) -> bool:

@@ -92,14 +92,19 @@ def workspace(root: Path, key: str, own_root: bool) -> Iterator[Workspace]:
         folder = root / key
         for name in ("model", "state"):
             (folder / name).mkdir(parents=True, exist_ok=True)
-        with open(folder / "lock", "w") as lock:
+        busy = UserError(
+            f"another process is pruning to the same output (it holds {folder / 'lock'}); "
+            "wait for it, or choose another --out"
+        )
+        with contextlib.ExitStack() as held:
+            try:
+                lock = held.enter_context(open(folder / "lock", "w"))
+            except FileNotFoundError:  # it has just ended, and taken the folder away
+                raise busy from None
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except (BlockingIOError, PermissionError):
-                raise UserError(
-                    f"another process is pruning to the same output (it holds {folder / 'lock'}); "
-                    "wait for it, or choose another --out"
-                ) from None
+                raise busy from None
             shutil.rmtree(_trash(folder), ignore_errors=True)
             for name in ("model", "state"):
                 for file in (folder / name).glob(".*"):  # what a killed run was writing

@@ -198,7 +198,7 @@ def files_of(sheet: RunSheet, point: Checkpoint, quantity: Quantity) -> dict[str
 
 
 def method_of(sheet: RunSheet, point: Checkpoint) -> dict[str, Any]:
-    """Return the method with the options that its manifest records (those of the run if none)."""
+    """Return the method with the options that its manifest records; UserError without one."""
     record: dict[str, Any] = {"method": point.method}
     if point.is_base:
         return record
