@@ -221,7 +221,7 @@ def test_the_verdict_on_adapters_is_that_of_its_run():
     assert "{:.0f} and {:.0f} % of what it is above 50".format(*parts) in text
     told = "have {:.1f} (50 %) and {:.1f} (2:4) with SparseGPT, {:.1f} and {:.1f} here"
     assert told.format(*others) in text
-    assert "({:.0f} and {:.0f} %; five seeds, all items)".format(*shares) in README
+    assert "({:.0f} and {:.0f} % less; five seeds, all items)".format(*shares) in README
 
 
 def test_what_the_controls_show_is_in_their_rows():

@@ -151,7 +151,7 @@ def compare(
         `worse`, `less-fair` or `ability-lost`: list such rows in ``failed``.
     fidelity : path, optional
         A folder of WikiText-2 or of documents: also measure how far next tokens are from the dense
-        model's on that text; "" takes WikiText-2 of the default configuration.
+        model's on that text; "" takes the text of the default configuration.
     metrics : path, optional
         YAML that says what metrics of another evaluator's records mean.
     out : path, optional
