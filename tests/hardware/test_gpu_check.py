@@ -37,6 +37,8 @@ def test_without_a_gpu_it_says_so(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     argv = ["gpu-check", "--out", tmp_path / "out"]
     refused(capsys, argv, "torch sees no GPU here")
+    monkeypatch.setattr(gpu_check, "DISK", {"tiny": 1 << 60})
+    refused(capsys, [*argv, "--device", "cpu"], "MB of free disk")
     assert not (tmp_path / "out").exists()
 
 

@@ -1,6 +1,7 @@
 """Adapters against a bias loss: loss, budget, merging, held-out groups, resuming."""
 
 import json
+import math
 import shutil
 from dataclasses import replace
 
@@ -214,6 +215,9 @@ def test_nothing_is_changed_by_what_does_not_gain(why, tmp_path, monkeypatch, ca
         same = [point | {"scale": scale} for scale in (0.0, 1.0)]
         monkeypatch.setattr(Tuning, "curve", lambda *_: same)
     before = dict(base.stored)
+    with monkeypatch.context() as patch, pytest.raises(UserError, match="overflowed"):
+        patch.setattr(Tuning, "train", lambda _: [{"bias": math.nan}])
+        adapted(base, pairs, tmp_path / "broken")
     given = {"lora_steps": 2, "lora_rate": 0.5, "lora_budget": 1e-9}
     record = adapted(base, pairs, tmp_path / "kept", **given)
     assert (record["kept"], record["scale"]) == (False, 0.0)

@@ -16,6 +16,7 @@ from evenprune.io.checksums import sealed
 from evenprune.io.files import sha256_file
 from evenprune.pruning import engine
 from evenprune.pruning.check import check_model
+from evenprune.pruning.prune import hub_datasets
 
 
 def fails(capsys, tmp_path, argv, *words):
@@ -32,6 +33,13 @@ def test_pairs_that_are_unequal_and_a_pickle_are_refused(base, tmp_path, capsys)
     row = {"id": "a", "category": "c", "stereotype": "a b c", "anti_stereotype": "a b"}
     argv = prune_command(base, tmp_path / "out", write_rows(tmp_path / "pairs.jsonl", [row]))
     fails(capsys, tmp_path, argv, "unequal", "suffix")
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    tokenizer.add_tokens([f"w{k}" for k in range(99)])
+    tokenizer.pad_token = "w98"
+    tokenizer.save_pretrained(base)
+    fails(capsys, tmp_path, [*argv, "--alignment", "pad"], "but the model has only")
+    (tmp_path / "manifest.json").write_text('{"hub": "org/x"}')  # of something else
+    assert hub_datasets([tmp_path / "pairs.jsonl"]) == ()
     (base / "model.safetensors").rename(base / "pytorch_model.bin")
     fails(capsys, tmp_path, argv, "safetensors")
 
