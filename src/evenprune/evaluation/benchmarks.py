@@ -139,9 +139,10 @@ class Wanted:
 def ask(slug: str, spec: Protocol, data: Path, loader: "Loader") -> Wanted:
     """Return a benchmark of a model; UserError for data and judges that are not there, and for a
     model whose weights or source are damaged."""
-    loader.stored  # noqa: B018  # before anything is scored
     checksums = data_checksums(data, spec)
-    return Wanted(slug, spec, data, loader, checksums, run_digest(loader, checksums, spec))
+    digest = run_digest(loader, checksums, spec)
+    loader.stored  # noqa: B018  # before anything is scored
+    return Wanted(slug, spec, data, loader, checksums, digest)
 
 
 def run_benchmark(
