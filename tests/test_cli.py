@@ -141,10 +141,7 @@ def test_a_near_miss_is_one_sentence(words, said, capsys):
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("said", "regime"),
-    [("2:4", "2of4"), ("50%", "u50"), ("0.25", "u25")],
-)
+@pytest.mark.parametrize(("said", "regime"), [("2:4", "2of4"), ("50%", "u50"), ("0.25", "u25")])
 def test_a_regime_is_taken_as_people_write_it(said, regime):
     words = ["--model", "m", "--method", "sparsegpt", "--out", "o", "--regime", said]
     assert parsers()["prune"].parse_args(words).regime == regime

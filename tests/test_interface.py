@@ -10,10 +10,7 @@ from pathlib import Path
 import pytest
 from evaluation_fixtures import save_model, unqover_rows, write_jsonl
 from pruning_models import random_pairs, write_rows
-from test_packages import (
-    clone,  # noqa: F401  # a fixture
-    index,  # noqa: F401
-)
+from test_packages import clone, index  # noqa: F401  # fixtures
 
 import evenprune
 from evenprune.cli import COMMANDS, parsers

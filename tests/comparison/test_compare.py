@@ -340,6 +340,7 @@ def test_the_page_needs_no_other_file_and_escapes_names(tmp_path, capsys):
     page = (tmp_path / "out/comparison.html").read_text()
     assert "<b>dense|x" not in page
     assert "&lt;b&gt;dense|x" in page
+    assert "items needed" not in page  # without --plan
     assert not any(word in page for word in ("http", "src=", "<link", "@import", "url("))
 
 

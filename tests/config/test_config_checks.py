@@ -37,6 +37,7 @@ CASES = [
     ("world.seed", 3, "the shipped model belongs to the world with seed 0"),
     # what a task knows
     ("benchmarks.bbq.split", "helm100", "did you mean 'helm1000'?"),
+    ("benchmarks.unqover.style", "helmet", "got 'helmet', allowed are fairsteer, cal0"),
     ("benchmarks.mmlu.orders", 6, "only the tasks unqover and bbq have it"),
     ("benchmarks.harmbench.headline", "says_unsafe_pr", "allowed are unsafe_rate"),
     ("benchmarks.wikitext2.dataset", "bbq", "not of the form that the task perplexity reads"),
@@ -58,6 +59,7 @@ CASES = [
     ("benchmarks.mmlu.limit", 2**70, "expected a number of at most 9223372036854775807"),
     ("results", "x" * 300, "expected names of at most 200 bytes"),
     ("models.world.label", "  ", "at least 1 character"),
+    ("title", "two\nlines", "without control characters, has U+000A"),
     ("models.world.path", "my/model", "the workflow makes this model"),
     ("models.world.label", "\ud800", "without control characters, has U+D800"),
     # where things come from

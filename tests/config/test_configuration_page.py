@@ -31,8 +31,7 @@ def test_editors_are_told_the_schema_and_the_files_fit_it(repo):
 
 
 @pytest.mark.parametrize(
-    ("given", "key"),
-    [({"prunning": {}}, "prunning"), ({"pruning": {"damping": "much"}}, "much")],
+    ("given", "key"), [({"prunning": {}}, "prunning"), ({"pruning": {"damping": "much"}}, "much")]
 )
 def test_the_schema_marks_what_the_configuration_refuses(given, key):
     with pytest.raises(jsonschema.ValidationError, match=key):

@@ -12,12 +12,7 @@ from hypothesis import strategies as st
 
 from evenprune.cli import main
 from evenprune.data.build_calibration import choose_texts
-from evenprune.data.calibration import (
-    align,
-    tokenize_pairs,
-    tokenize_texts,
-    truncate_text,
-)
+from evenprune.data.calibration import align, tokenize_pairs, tokenize_texts, truncate_text
 from evenprune.data.counterfactuals import about, add_counterfactuals, exchanged, shuffle_partners
 from evenprune.data.readers.own import read_pairs
 from evenprune.data.readers.stereoset import LABELS

@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 from read_set import read
 
 from evenprune.data import converters
-from evenprune.data.converters import (
-    CONVERTERS,
-    SplitTable,
-    clean_hellaswag,
-    read_table,
-    texts_of,
-)
+from evenprune.data.converters import CONVERTERS, SplitTable, clean_hellaswag, read_table, texts_of
 from evenprune.data.hub import dataset_parts
 from evenprune.data.readers.bbq import bbq_files
 from evenprune.data.readers.choice import ChoiceItem

@@ -60,6 +60,7 @@ def test_no_benchmark_scores_logits_that_are_no_numbers(
         ("mmlu", "{% for m in messages %}{{ m.content }", "does not render"),
         ("harmbench", "{{ raise_exception('no such role') }}", "no such role"),
         ("unqover", "{{ 'ab' | random }}{{ messages[0].content }}", "draws at random"),
+        ("mmlu", "{{ lipsum() }}{{ messages[0].content }}", "draws at random"),
     ],
 )
 def test_a_bad_chat_template_is_one_sentence(

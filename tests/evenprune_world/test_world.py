@@ -14,7 +14,7 @@ from folders import contents
 from evenprune.data.prompts import fairsteer, helm
 from evenprune.io.files import read_json, read_jsonl, sha256_file
 from evenprune.io.marks import MARK
-from evenprune_world import questions, sentences
+from evenprune_world import questions, sentences, texts
 from evenprune_world.generate_world import Sizes, write_world
 from evenprune_world.items import TOLD
 from evenprune_world.lexicon import RARE_ATTRIBUTES
@@ -61,7 +61,9 @@ def test_the_readers_accept_every_set(world, sizes):
     stereoset = read(world, "stereoset")
     assert Counter(item.category for item in stereoset) == dict(sizes.stereoset)
     assert all(item.target in item.context for item in stereoset)
-    assert 30_000 < len("".join(read(world, "wikitext"))) < 150_000
+    lines, file = read(world, "wikitext"), world / "data/wikitext2/wiki.test.raw"
+    assert 30_000 < len("".join(lines)) < 150_000
+    assert texts.as_read(file.read_text()) == "\n\n".join(lines)  # as articles are trained on
     unqover = Counter(item.category for item in read(world, "unqover"))
     assert {*unqover} == {"religion", "country", "ethnicity", "mixedgender"}
     assert {*unqover.values()} == {2 * sizes.unqover_entries}

@@ -57,8 +57,7 @@ def on_gpu(model, text, options, folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in CASES],
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in CASES]
 )
 def test_a_method_gives_the_bytes_of_the_cpu(name, tmp_path, monkeypatch):
     options, given = CASES[name]

@@ -7,14 +7,7 @@ from pathlib import Path
 import pytest
 import registry_models
 import torch
-from pruning_models import (
-    ARCHITECTURES,
-    SMALL,
-    prune_command,
-    random_pairs,
-    save_model,
-    write_rows,
-)
+from pruning_models import ARCHITECTURES, SMALL, prune_command, random_pairs, save_model, write_rows
 from registry_sweep import documented, mask_agreement, stored_tensors, sweep_type
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma3TextConfig

@@ -53,10 +53,7 @@ def test_longer_pairs_than_the_model_takes_are_refused(base, pairs, tmp_path, ca
 
 @pytest.mark.parametrize(
     ("packing", "value", "words"),
-    [
-        ("shared-prefix", 3e38, ("NaN or infinity",)),
-        ("sentences", 1e30, ("overflow float32",)),
-    ],
+    [("shared-prefix", 3e38, ("NaN or infinity",)), ("sentences", 1e30, ("overflow float32",))],
 )
 def test_overflow_names_layer_and_item(base, tmp_path, capsys, packing, value, words):
     """One word alone has an embedding that v_proj blows up, so one pair alone overflows."""
@@ -152,12 +149,21 @@ def test_bias_weight_zero_is_sparsegpt_bit_for_bit(prunable, pairs, tmp_path):
         assert weights(scaling, bias_weight=0, bias_scaling=scaling) == plain
 
 
-def test_dtype_and_sharding_of_the_base_are_read(pairs, tmp_path):
+def test_dtype_and_sharding_of_the_base_are_read(pairs, tmp_path, capsys):
     """Several shards with an index; the result has the base's dtype."""
     base = save_model(tmp_path / "base", "qwen2", dtype=torch.bfloat16, max_shard_size="20KB")
     assert (base / "model.safetensors.index.json").is_file()
-    assert main(prune_command(base, tmp_path / "out", pairs)) == 0
-    assert check_model(tmp_path / "out", base)["sparsity"] >= 0.5
+    out, report = tmp_path / "out", tmp_path / "report.json"
+    report.write_text("[1]")
+    for place in (report, out / "report.json"):
+        argv = prune_command(base, out, pairs, check=place)
+        fails(capsys, tmp_path, argv, "--check", "report.json")
+    assert report.read_text() == "[1]"
+    report.unlink()
+    assert main(prune_command(base, out, pairs, check=report)) == 0
+    found = sealed(check_model(out, base))
+    assert json.loads(report.read_text()) == found
+    assert found["sparsity"] >= 0.5
     assert {one.dtype for one in tensors(tmp_path / "out").values()} == {torch.bfloat16}
 
 
@@ -192,15 +198,7 @@ def test_check_finds_violations(
     file = out / "model-00003-of-00004.safetensors"
     tensor = f"model.layers.1.{tensor}.weight"
     change_tensors(file, lambda stored: stored.update({tensor: change(stored[tensor])}))
-    argv = [
-        "check",
-        "--model",
-        str(out),
-        "--base",
-        str(prunable),
-        "--out",
-        str(tmp_path / "c.json"),
-    ]
+    argv = ["check", "--model", out, "--base", prunable, "--out", tmp_path / "c.json"]
     fails(capsys, tmp_path, argv, "has changed since", file.name)
 
     manifest = json.loads((out / "manifest.json").read_text())

@@ -176,10 +176,7 @@ class Reads(Stage):
 
 @pytest.fixture(scope="module")
 def reads(tmp_path_factory):
-    with (
-        in_memory(tmp_path_factory.mktemp("reads")) as root,
-        pytest.MonkeyPatch.context() as set_,
-    ):
+    with in_memory(tmp_path_factory.mktemp("reads")) as root, pytest.MonkeyPatch.context() as set_:
         set_.setenv("EVENPRUNE_CACHE", "../cache")  # in each case's own folder
         yield Reads(root)
 

@@ -84,6 +84,7 @@ def test_each_cell_of_the_page_names_a_command_that_finds_it(root, run):
         assert find(built[name], *parse(run, path))[1].value is not None
         seen[name] += 1
     assert {"main", "bbq", "masks", "efficiency"} <= {*seen}
+    assert not re.search(r"−0\.0+\b", (root / "report/paper.html").read_text())
     assert seen.total() > 300
 
 

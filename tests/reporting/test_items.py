@@ -6,8 +6,10 @@ import random
 from pathlib import Path
 
 import pytest
+from evaluation_fixtures import write_jsonl
 from item_run import HOSTILE, ITEMS, TASKS, item_id, record, write_item_run
 
+from evenprune.analysis.item_texts import read_texts
 from evenprune.analysis.make_items import LEAST, changes, fitted, joined, leans, stereotyped
 from evenprune.cli import main
 from evenprune.config.grids import Checkpoint
@@ -90,6 +92,13 @@ def test_on_unqover_the_stereotyped_person_is_whom_the_dense_model_leans_to():
     found = joined({"task": "unqover", "benchmark": "u"}, texts, [(DENSE, full), (PRUNED, full)])
     assert found["answers"][0]["leans"] == who
     assert "leans" not in found["answers"][1]
+
+
+def test_questions_of_your_own_may_have_different_numbers_of_options(tmp_path):
+    rows = [{"question": "Q", "options": [*names], "answer": "A"} for names in ("ab", "xyz")]
+    write_jsonl(tmp_path / "quiz.jsonl", rows)
+    texts = read_texts("multiple_choice", tmp_path / "quiz.jsonl", "all", {})
+    assert [*texts.values()] == [(("Q",), ("a", "b")), (("Q",), ("x", "y", "z"))]
 
 
 # The limit

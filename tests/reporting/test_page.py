@@ -13,6 +13,7 @@ from item_run import HOSTILE, ITEMS, TASKS, write_item_run
 from reporting_run import collect, make_tables
 
 from evenprune.cli import main
+from evenprune.io.checksums import sealed
 from evenprune.reporting.forms import to_html
 from evenprune.reporting.tables import Cell, Column, Row, Table
 
@@ -116,6 +117,12 @@ def test_no_text_of_an_item_is_markup(root):
     assert set(sets) == set(TASKS)
     assert "Tiny & <co>" in sets["bbq"]["answers"][0]["label"]
     assert HOSTILE in sets["bbq"]["items"][0][2][0]
+
+
+def test_items_of_another_form_are_refused(root, tmp_path, capsys):
+    (tmp_path / "items.json").write_text(json.dumps(sealed({"sets": [{"benchmark": 1}]})))
+    assert make_page(root, "--items", str(tmp_path / "items.json")) == 2
+    assert "run make-items again" in capsys.readouterr().err
 
 
 def test_without_the_package_of_the_library_one_sentence_says_so(root, monkeypatch, capsys):

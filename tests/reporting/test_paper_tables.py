@@ -42,7 +42,7 @@ EXPECTED = {
     ("tab:debias-sparsegpt", "Vicuna-1.5-7B + Debias-SparseGPT (ours)", "BBQ", "bold"): (
         "the only bold score without a dagger in the three tables that have daggers: 37.90 is the "
         "best pruned value, by 0.10, but nothing says that it is significant"
-    ),
+    )
 }
 # Columns of ours that the paper leaves out.
 ADDED = {"regimes": ["DTO"]}

@@ -298,4 +298,7 @@ def test_a_latex_error_is_one_sentence(world, tmp_path, capsys):
     message = capsys.readouterr().err
     assert "! Undefined control sequence" in message
     assert "nosuchcommand" in message
+    (broken / f"{config.tables[0]}.tex").unlink()
+    assert main(["make-paper", *words]) == 2
+    assert "run make-tables first" in capsys.readouterr().err
     assert not out.exists()

@@ -1,5 +1,6 @@
 """Benchmarks that share their data with the calibration: marked, neither tested nor claimed."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -70,6 +71,7 @@ def test_the_table_marks_and_never_prefers_them(run):
             assert row[f"{column}_in_calibration"] == ("1" if known else "")
     text = (run / "tables/stereoset.md").read_text()
     assert "‡: no clean test" in text
+    assert re.search(r"\d\}*‡", (run / "tables/stereoset.tex").read_text())
     cells = [cell.strip() for line in text.splitlines() for cell in line.split("|")]
     marked = [cell for cell in cells if cell.endswith("‡")]
     assert len(marked) == 2 * 3 * 4 + 2 * 3

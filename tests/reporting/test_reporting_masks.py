@@ -68,6 +68,7 @@ def test_the_table_lists_the_largest(world):
         best = min(shown) if name == "jaccard" else max(shown)
         assert ["**" in line[column] for line in lines] == [value == best for value in shown]
     assert "20 of 28 matrices are listed: " in text
+    assert "invented world" in text
 
 
 def test_several_grid_points_and_two_seeds(repo, tmp_path):

@@ -82,6 +82,7 @@ def test_the_table_shows_ratio_interval_and_verdict(repo, tmp_path):
     # all ran on one dense kernel: what is faster there is bold in no table
     assert not re.search(BOLD_SPEED, text)
     assert "kg_co2e_per_mtok" not in rows[0]
+    assert "assumed power times the measured seconds" in text
     assert "Measured with transformers 5.0 on cpu, dense kernel." in text
     # What is the same follows the margin.
     rows, _ = table(tmp_path, serving=config.serving.model_dump(mode="json") | {"margin": 0.9})

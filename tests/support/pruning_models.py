@@ -57,9 +57,7 @@ ARCHITECTURES = {
     "mistral-window": Architecture("MistralConfig", GROUPED | {"sliding_window": 4}, tree=False),
     # Phi-4-mini: fused q/k/v and gate/up, partial rotary embedding, tied head
     "phi3": Architecture(
-        "Phi3Config",
-        GROUPED | {"tie_word_embeddings": True, "rope_parameters": PARTIAL},
-        linears=4,
+        "Phi3Config", GROUPED | {"tie_word_embeddings": True, "rope_parameters": PARTIAL}, linears=4
     ),
     # Gemma-2: soft caps, windows in every other block, four norms, scaled embeddings, tied head
     "gemma2": Architecture("Gemma2Config", GEMMA | CAPS),

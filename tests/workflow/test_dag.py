@@ -55,10 +55,12 @@ def test_dry_run_of_a_shipped_configuration(clone, name):
         ),
         (("--config", "pruning={damping: -1}"), "pruning.damping"),
         (("--configfile", "none.yaml"), "a configuration file at none.yaml, found none"),
+        (("--configfile", "twice.yaml"), "the key 'title'"),
     ],
-    ids=["disk", "keys", "none"],
+    ids=["disk", "keys", "none", "twice"],
 )
 def test_what_is_wrong_is_said_before_the_first_job(clone, words, message):
+    (clone / "twice.yaml").write_text("title: one\ntitle: two\n")
     done = snakemake(clone, "--cores", "1", *words)
     assert done.returncode != 0
     assert message in done.stdout

@@ -114,6 +114,11 @@ def test_a_byte_of_data_makes_again_what_reads_it(run, jobs, name, patterns):
     assert run.plan() == jobs(f"sources/data/{name}", *patterns)
 
 
+def test_a_label_makes_the_tables_again(run, jobs):
+    run.config["models"]["first"]["label"] = "Another"
+    assert run.plan() == jobs(r"run_sheet\.json", r"report/paper\.html")
+
+
 def test_a_moved_mirror_makes_nothing_again(run, jobs):
     """What reads the mirror's files finds them there; no result waits for it."""
     (run.folder / "mirror").rename(run.folder / "elsewhere")
