@@ -25,7 +25,6 @@ from evenprune.models.loading import load_tokenizer
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 HEAD = "lm_head.weight"
-NORM = "model.norm.weight"
 MATRIX = "model.layers.1.mlp.up_proj.weight"
 
 
@@ -145,7 +144,7 @@ def test_tied_heads_and_old_buffers_are_no_fault(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [(HEAD, math.nan), (NORM, math.inf), (MATRIX, math.inf)]
+    ("name", "value"), [(HEAD, math.nan), ("model.norm.weight", math.inf), (MATRIX, math.inf)]
 )
 def test_nan_weights_get_no_score(base, stories, tmp_path, capsys, name, value):
     change_tensors(base / WEIGHTS, lambda stored: stored[name].view(-1)[3:4].fill_(value))

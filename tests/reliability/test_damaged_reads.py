@@ -32,7 +32,6 @@ from .test_attacks import Stage, in_memory
 from .test_fault_injection import draw, fetching
 
 POINTS = os.environ.get("EVENPRUNE_FAULTS", "2")
-WHOLE = ("cut", "empty", "exchanged")
 SEALED = {  # of each command
     "prune": (), "evaluate stereoset": (), "own questions": (), "build-calibration": (), "GGUF": (),
     "prune, resumed": ("out-work/*/*/*",),
@@ -132,7 +131,7 @@ class Reads(Stage):
     def points(self, scene):
         """The damages to play: (file, way), where a number is the kilobyte whose bit is flipped."""
         files = [(name, scene.root / name) for name in self.read[scene.name]]
-        whole = [(name, way) for name, _ in files for way in WHOLE]
+        whole = [(name, way) for name, _ in files for way in ("cut", "empty", "exchanged")]
         bits = [(n, k) for n, path in files for k in range(-(-path.stat().st_size // 1024))]
         half = POINTS if POINTS == "all" else -(-int(POINTS) // 2)
         return [one for part in (whole, bits) for one in draw(part, scene.name, half)]

@@ -13,8 +13,6 @@ from evenprune.serving.interleave import measure_rounds, orders, slots
 from evenprune.serving.measure import Settings
 from evenprune.stats.inference import paired_ratio
 
-ROUNDS = 8
-
 
 class Machine:
     """A machine with a clock of its own, whose speed is a function of the time on it."""
@@ -56,7 +54,7 @@ class Engine:
         Engine.open_now.remove(self)
 
 
-def measured(machine, gains, together=True, rounds=ROUNDS):
+def measured(machine, gains, together=True, rounds=8):
     """Measure engines with these gains on a machine; return (records, loads)."""
     Engine.open_now, Engine.most = set(), 0
     loads = []

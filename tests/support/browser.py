@@ -23,11 +23,8 @@ needs_chromium = pytest.mark.skipif(not chromium_path(), reason="no Chromium, or
 def _browser():
     from playwright.sync_api import sync_playwright
 
-    return (
-        sync_playwright()
-        .start()
-        .chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
-    )
+    chromium = sync_playwright().start().chromium
+    return chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
 
 
 class Page:

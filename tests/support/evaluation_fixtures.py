@@ -199,13 +199,10 @@ def write_lm_eval_task(folder: Path, name: str, rows: list[dict], **facts) -> Pa
     return folder
 
 
-FOLDERS = {"perplexity": "wikitext2"}  # of the tasks whose data have another name
-
-
 def command(task: str, model: Path, data: Path, out: Path, *more: str) -> list[str]:
     """The words that evaluate a task on a model, its data in a folder of ``data``."""
     words = ["evaluate", "--model", str(model), "--benchmark", task, "--device", "cpu"]
-    folder = data / FOLDERS.get(task, task)
+    folder = data / ("wikitext2" if task == "perplexity" else task)
     return [*words, "--data", str(folder), "--out", str(out), *more]
 
 

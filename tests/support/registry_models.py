@@ -14,7 +14,6 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 TYPES = sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 VOCABULARY = 96
-LARGEST = 5_000_000  # parameters; above it, the shrinking missed something
 
 # Attribute of a config: its small value. Widths are multiples of eight heads of four.
 WIDTHS = dict.fromkeys(
@@ -123,7 +122,8 @@ def save_random(folder: Path, kind: str, layers: int, dtype=torch.float32) -> Pa
         config = small_config(kind, layers)
         with torch.device("meta"):
             count = AutoModelForCausalLM.from_config(config).num_parameters()
-        model = AutoModelForCausalLM.from_config(config) if count <= LARGEST else None
+        # With more parameters the shrinking has missed something.
+        model = AutoModelForCausalLM.from_config(config) if count <= 5_000_000 else None
     except Exception as error:
         raise NotSmall(f"{type(error).__name__}: {str(error).strip()[:140]}") from error
     if model is None:

@@ -27,9 +27,6 @@ from evenprune.tasks.unqover_generator import head_items
 
 ITEMS = int(os.environ.get("EVENPRUNE_AGREEMENT", 4))
 BAR = 1e-3  # nats
-TEXT_BAR = 1e-5  # nats a token, of the sum over a text or a window of thousands
-SHORT = 80  # characters of a question with its options: a CPU scores some 300 tokens a second
-BBQ_FILES = ("Disability_status", "Religion")
 NUMBERS = (
     "option_logits", "option_logprobs", "shared_logprobs", "unrelated_logprob", "mass", "nll",
 )  # fmt: skip
@@ -66,7 +63,8 @@ def run(tmp_path_factory):
 def short_questions():
     """Questions of MMLU that are short with their options."""
     items = read_mmlu(real_data("mmlu"))
-    return [one for one in items if len(one.query) + sum(map(len, one.choices)) <= SHORT]
+    # A CPU scores some 300 tokens a second.
+    return [one for one in items if len(one.query) + sum(map(len, one.choices)) <= 80]
 
 
 def compare(found, expected):
@@ -79,7 +77,8 @@ def compare(found, expected):
             if key in NUMBERS:
                 assert np.shape(ours[key]) == np.shape(value), told
                 gap = np.abs(np.subtract(ours[key], value)).max()
-                assert gap < (TEXT_BAR * ours["n_tokens"] if key == "nll" else BAR), told
+                # nats a token, of the sum over a text or a window of thousands
+                assert gap < (1e-5 * ours["n_tokens"] if key == "nll" else BAR), told
                 largest = max(largest, gap)
             else:
                 assert ours[key] == value, told
@@ -99,7 +98,7 @@ def share(expected, key):
 def bbq_data(folder):
     # The smallest files: reading all takes longer than scoring.
     for path in bbq_files(real_data("bbq")):
-        if path.name.split(".")[0] in BBQ_FILES:
+        if path.name.split(".")[0] in ("Disability_status", "Religion"):
             (folder / path.name).symlink_to(path.resolve())
     return folder
 
