@@ -16,8 +16,8 @@ in units of its matrix, so that one learning rate fits models of any scale. Some
 are held out. They decide how much of the change is taken: the largest scale of ``SCALES`` where
 the KL divergence is at most lora_budget, the texts' own loss at most ``DEARER`` times that above
 the base model's (models differ in what a divergence costs them), and the mean of r⁰ - r at most
-``FALL``: some meaningful words do fall, but not all. Where the loss does not fall there, nothing
-is changed.
+``FALL``: single words may fall, not all on average. Where the loss does not fall there, nothing is
+changed.
 """
 
 import contextlib

@@ -35,7 +35,7 @@ class Options(Tokens, Pruning):
     packing: Literal["shared-prefix", "sentences"] = "shared-prefix"
     """how the sentences of a pair run, see docs/pruning.md"""
     seed: int = 0
-    """of what `debias-lora` draws: how its adapters start, their order, what is held out"""
+    """of what `debias-lora` draws: its adapters' start, the pairs' order, what is held out"""
 
     def __init__(self, method: str, regime: str, **options: Any) -> None:
         super().__init__(**{"method": method, "regime": regime, **options})

@@ -201,7 +201,7 @@ def calibration_text(
         print(note, file=sys.stderr)
     print(f"calibration: {len(pairs.pairs)} pairs, {pairs.dropped} dropped", file=sys.stderr)
     texts, limit = [], max_positions(model)
-    # Other groups and the third sentence are read by methods that change weights alone.
+    # Only methods that change the weights read other groups and the third sentence.
     shifts = METHODS[options.method].shifts
     if long := [one.id for one in pairs.pairs if max(map(len, one.sentences(shifts))) > limit]:
         raise UserError(
