@@ -14,6 +14,7 @@ from test_calibration import cluster
 
 from evenprune.cli import main
 from evenprune.data.converters import convert
+from evenprune.data.defaults import default_benchmark
 from evenprune.data.hub import dataset_parts
 from evenprune.data.hub_models import located
 from evenprune.data.readers.bbq import read_bbq
@@ -222,8 +223,7 @@ def test_commands_need_neither_data_nor_pairs_nor_a_path(clone, capsys):
         assert found == [Path("small"), Path("gone/too/far")]
     options = ["--method", "sparsegpt", "--regime", "2of4", "--out", "pruned"]
     assert main(["prune", "--model", "small", *options]) == 0
-    said = capsys.readouterr().err
-    assert "calibration ss-b4 of the catalogue" in said
+    assert "calibration ss-b4 of the catalogue" in capsys.readouterr().err
     calibration = json.loads(Path("pruned/manifest.json").read_text())["calibration"]
     assert calibration["pairs_kept"] + calibration["pairs_dropped"] == 4
     assert calibration["tokens"]["texts"] > 0
@@ -236,6 +236,10 @@ def test_commands_need_neither_data_nor_pairs_nor_a_path(clone, capsys):
     capsys.readouterr()
     assert main(["compare", "small", "pruned"]) == 0  # the default configuration's benchmarks
     assert "stereoset" in capsys.readouterr().out
+    path = Path("config/config.yaml")  # a task that it does not have, but the catalogue's data
+    given = {"benchmarks": {"p": {"task": "perplexity", "dataset": "bold"}}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | given))
+    assert (default_benchmark("stereoset")[1] / "intrasentence.jsonl").is_file()
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,7 @@ def made(folder, name="llama", count=24):
 
 
 def adapted(base, pairs, folder, **given):
-    options = Options("debias-lora", "2of4", **given)
-    return adapt(base, pairs, TEXTS, options, folder)
+    return adapt(base, pairs, TEXTS, Options("debias-lora", "2of4", **given), folder)
 
 
 def log_probs(model, ids, weights=None):

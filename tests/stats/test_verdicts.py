@@ -244,8 +244,7 @@ def test_one_letter_for_everything_says_nothing():
     assert verdicts.constant_answer("unqover", "acc", always) == "picks A in 90 of 90"
     assert verdicts.constant_answer("unqover", "acc", lettered(golds, golds)) == ""
     # The right answer may always stand at the same place.
-    right = lettered(golds * 0, golds * 0)
-    assert verdicts.constant_answer("multiple_choice", "acc", right) == ""
+    assert not verdicts.constant_answer("multiple_choice", "acc", lettered(golds * 0, golds * 0))
     assert verdicts.constant_answer("crows_pairs", "pct_stereotype", always) == ""
     # What is computed without letters says something all the same.
     assert verdicts.constant_answer("unqover", "bias_names", always) == ""

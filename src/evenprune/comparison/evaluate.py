@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--benchmark", required=True, choices=TASKS)
     add("--data", type=Path,
         help="folder with the canonical files, or your own file; for lm_eval a folder of YAML "
-        "tasks; default: the data of the default configuration, fetched if missing")  # fmt: skip
+        "tasks; default: those of the catalogue, fetched if missing")  # fmt: skip
     add("--out", type=Path, required=True, help="folder for the two files")
     benchmarks.add_protocol_arguments(parser)
     benchmarks.add_run_arguments(parser)
@@ -147,7 +147,7 @@ def evaluate(
         The folder for ``metrics.json`` and ``items.jsonl``. By default results are kept in the
         user's cache, where `compare` finds them, and nothing is evaluated twice.
     data : path, optional
-        A folder or file with the benchmark's data; by default those of the default configuration.
+        A folder or file with the benchmark's data; by default those of the catalogue.
     device : str, optional
         `cpu` or `cuda`; by default CUDA where there is a GPU.
     gpus : int

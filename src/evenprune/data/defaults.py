@@ -7,6 +7,7 @@ from pathlib import Path
 from ..config.benchmark_keys import Benchmark
 from ..config.checks import WORLD_MODEL
 from ..config.config import Config, default_config
+from ..config.tasks import TASKS
 from ..io.checksums import read_sealed
 from ..io.codedigest import code_digest
 from ..io.errors import UserError, nearest
@@ -49,19 +50,22 @@ def dataset_folder(config: Config, name: str) -> Path:
 
 
 def default_benchmark(task: str) -> tuple[Benchmark, Path]:
-    """Return the benchmark of a task in the default configuration, and its data.
+    """Return the benchmark of a task in the default configuration, else of the data set of the
+    catalogue that is called like the task, and its data.
 
-    Raises UserError where it has none, or its data cannot be had.
+    Raises UserError where there is none, or its data cannot be had.
     """
     config = default_config()
-    for entry in config.benchmarks.values():
-        if entry.task == task and entry.dataset:
-            return entry, dataset_folder(config, entry.dataset)
-    tasks = ", ".join(sorted({entry.task for entry in config.benchmarks.values()}))
-    raise UserError(
-        f"the benchmark {task} needs its data: give --data (the default configuration has data for "
-        f"{tasks})"
-    )
+    named = [Benchmark(task=name, dataset=name) for name in TASKS if name in config.datasets]
+    entries = [*named, *reversed(config.benchmarks.values())]
+    known = {one.task: (one, one.dataset) for one in entries if one.dataset}
+    if task not in known:
+        raise UserError(
+            f"the benchmark {task} needs its data: give --data (there are data for "
+            f"{', '.join(sorted(known))})"
+        )
+    entry, dataset = known[task]
+    return entry, dataset_folder(config, dataset)
 
 
 def default_calibration(

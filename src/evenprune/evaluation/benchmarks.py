@@ -229,8 +229,8 @@ def asked_for(
 ) -> tuple[Protocol, Path]:
     """Return the options of a task, None for its default, and the folder or file of its data.
 
-    Where none are given, data are the default configuration's, with their split and style. Raises
-    UserError for bad options, and where that configuration has none for the task.
+    Where none are given, data are those of ``default_benchmark``, with their split and style.
+    Raises UserError for bad options, and where there are none for the task.
     """
     if data is None and task != LM_EVAL:
         entry, data = default_benchmark(task)
