@@ -22,8 +22,9 @@ smallest change for the worse that would be seen in 80 % of runs, by one test at
 """
 
 import dataclasses
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -183,6 +184,7 @@ def tests(run_sheet: RunSheet) -> pd.DataFrame:
     not compared.
     """
     sums = ItemSums(run_sheet)
+    one_letter = functools.cache(functools.partial(constant, sums))
     asked = {against: pairs(run_sheet, against) for against in (METHOD, DENSE)}
     progress = Progress(sum(map(len, asked.values())), "paired tests")
     rows: list[dict[str, Any]] = []
@@ -192,14 +194,17 @@ def tests(run_sheet: RunSheet) -> pd.DataFrame:
             members = list(seeds)
             point, base = members[0]
             head = {**dataclasses.asdict(point), "baseline": base.method, "against": against}
-            for (seed, question), columns in _family(sums, wanted, members).items():
+            for (seed, question), columns in _family(sums, one_letter, wanted, members).items():
                 rows.append({**head, "seed": seed, **question._asdict(), **columns})
             progress.update(len(members))
     return make_frame(rows, COLUMNS)
 
 
 def _family(
-    sums: ItemSums, wanted: Sequence[Question], members: Sequence[tuple[Checkpoint, Checkpoint]]
+    sums: ItemSums,
+    one_letter: Callable[[Question, Checkpoint], str],
+    wanted: Sequence[Question],
+    members: Sequence[tuple[Checkpoint, Checkpoint]],
 ) -> dict[tuple[str, Question], dict[str, Any]]:
     """Return the columns of each question, seed by seed and of their mean, of one grid point."""
     families: dict[str, dict[Question, PairedTest | None]] = {}
@@ -218,7 +223,7 @@ def _family(
             if question.kind:
                 families.setdefault(seed, {})[question] = test
     for seed, family in families.items():
-        same = {question: constant(sums, question, members[0][1]) for question in family}
+        same = {question: one_letter(question, members[0][1]) for question in family}
         for question, verdict in verdicts.judged(family, constant=same).items():
             low, high = verdict.interval or NO_ENDS
             said = {"verdict": verdict.word, "reason": verdict.reason, "p_holm": verdict.p_holm}

@@ -3,7 +3,8 @@
 ``run_sheet.json`` has the configuration, from which all else follows, and lists the checkpoints.
 """
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,14 @@ class RunSheet(Paths):
     def result_folder(self, point: Checkpoint, slug: str) -> Path:
         """Return the folder of a checkpoint's benchmark, with metrics.json and items.jsonl.
 
-        Raises UserError where they are not those that the checkpoint's summary.json is of.
+        Raises UserError where they are not those that the checkpoint's summary.json is of, which
+        is looked at once.
         """
-        return result_folder(Path(self.evaluation(point)), slug)
+        return self._checked(Path(self.evaluation(point)), slug)
+
+    @cached_property
+    def _checked(self) -> Callable[[Path, str], Path]:
+        return cache(result_folder)
 
     def benchmarks(self, task: str | None = None) -> dict[str, Benchmark]:
         """Return the benchmarks (of one task) by task, then the paper's data set first."""

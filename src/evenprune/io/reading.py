@@ -21,8 +21,9 @@ from pydantic_core import from_json
 
 from .errors import UserError, shown
 
-# What may be a float that is none: beyond its range, pydantic reads infinity.
-_LARGE = re.compile(r"[eE]\+?\d{3}|(?<!\d)\d{300}")
+# What may be a float that is none: beyond its range, pydantic reads infinity. Two patterns, each
+# of which begins with a set of characters, take a quarter of the time of one.
+_EXPONENT, _LONG = re.compile(r"[eE][+0-9][0-9]{2}"), re.compile(r"[0-9]{300}")
 _KEY = re.compile(r'"\s*:')  # each key ends so, and so may a part of a text
 
 
@@ -38,7 +39,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _decode(text: str, finite: bool = True) -> Any:
     """Return the object; raise ValueError for a text that is none, or not to be taken."""
     loaded = from_json(text, allow_inf_nan=not finite)
-    large = finite and _LARGE.search(text)
+    large = finite and (_EXPONENT.search(text) or _LONG.search(text))
     flat = isinstance(loaded, dict) and text.count("{") == 1
     if flat and not large and len(_KEY.findall(text)) == len(loaded):
         return loaded  # a key that came twice would be one more
