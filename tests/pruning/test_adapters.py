@@ -233,11 +233,11 @@ def test_training_lowers_the_loss_and_what_is_written_is_what_was_trained(
     monkeypatch.setattr(module, "HELD_OUT", 0.0)  # random models have nothing to carry over
     base, pairs = made(tmp_path / "model", name)
     first = {full: read_tensor(base.entry(f"{full}.weight")) for full in base.linears()}
-    given = {"lora_steps": 20, "lora_rate": 0.01, "lora_budget": 10.0, "lora_blocks": 0.5}
+    given = {"lora_steps": 8, "lora_rate": 0.01, "lora_budget": 10.0, "lora_blocks": 0.5}
     record = adapted(base, pairs, tmp_path / "kept", **given)
     assert record["kept"]
     assert record["after"] < record["before"]
-    assert len(record["steps"]) == 20
+    assert len(record["steps"]) == 8
     used = contexts_of(pairs)
     tuning = Tuning(base, used, TEXTS, Options("debias-lora", "2of4", **given))
     tuning.train()

@@ -195,7 +195,7 @@ def test_a_table_follows_its_experiment(repo, tmp_path):
         "figures": ["answer"],
         "title": nasty,
     }
-    root, _ = prepare(repo, tmp_path, only=["main", "regimes"], **changes)
+    root, _ = prepare(repo, tmp_path, items=60, only=["main", "regimes"], **changes)
     assert make_tables(root) == 0
     text = (root / "tables/main.md").read_text()
     assert text.count("*Sparsity") == 2

@@ -35,7 +35,7 @@ def claims_of(root):
     return {row["claim"]: row for row in made_table(root, "claims")}
 
 
-def prepare(repo, root, monkeypatch, skill=None, items=1000, **changes):
+def prepare(repo, root, monkeypatch, skill=None, items=500, **changes):
     """Write a run whose only experiment is ``main``, with changes; return its claims."""
     monkeypatch.setattr(reporting_run, "SKILL", reporting_run.SKILL | (skill or {}))
     methods = ["dense", "magnitude", "wanda", "sparsegpt", "debias-sparsegpt"]
@@ -194,7 +194,7 @@ def test_evidence_is_that_of_significance_csv(gain):
     half = stderr * t.isf(0.025 / len(tested), df)
     assert f"{100 * float(row['diff']):+.2f} [" in text
     assert f"[{100 * (float(row['diff']) - half):+.2f}, " in text
-    assert "n = 1,000" in text
+    assert "n = 500" in text
     assert found["unqover"]["comparisons"] == found["unqover"]["clearly_for"] == "1"
 
 

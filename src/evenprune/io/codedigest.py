@@ -167,12 +167,14 @@ def code_digest(module: str, given: tuple[str, ...] = ()) -> str:
     return total.hexdigest()[:16]
 
 
+@functools.cache  # reading a package's metadata takes 2 ms
+def _installed(name: str) -> str:
+    try:
+        return version(name).partition("+")[0]
+    except PackageNotFoundError:
+        return "absent"
+
+
 def package_versions(*names: str) -> dict[str, str]:
     """Return the installed versions of packages, without build tags such as ``+cpu``."""
-    found = {}
-    for name in names:
-        try:
-            found[name] = version(name).partition("+")[0]
-        except PackageNotFoundError:
-            found[name] = "absent"
-    return found
+    return {name: _installed(name) for name in names}
