@@ -94,8 +94,7 @@ def test_results_are_kept_and_compared(here):
     assert first.to_frame().loc["acc", "good"] == "up"
     assert "<table" in first._repr_html_()
     other = evenprune.evaluate("dense", out="scores", **asked)
-    same = evenprune.compare(first.folder, "scores")
-    assert same.to_frame()["verdict"].eq("identical").all()
+    assert evenprune.compare(first.folder, "scores").to_frame()["verdict"].eq("identical").all()
     assert str(other).startswith("unqover: acc ")
 
 

@@ -75,8 +75,7 @@ def test_a_fault_is_one_line_with_its_key(raw, path, value, text):
         validate_config(raw)
     lines = [line for line in str(caught.value).splitlines() if text in line]
     assert lines, str(caught.value)
-    section = path.replace("/", ".").rpartition(".")[0]
-    assert lines[0].strip().startswith(section)
+    assert lines[0].strip().startswith(path.replace("/", ".").rpartition(".")[0])
     assert "1 error:" in str(caught.value)
 
 

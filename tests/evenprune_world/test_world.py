@@ -183,8 +183,7 @@ def test_bbq_rows_come_in_fours_of_the_same_shape(world):
         more = sentences["disambig"] > sentences["ambig"]
         told += more
         assert more or len({len(row["context"].split()) for row in four}) == 1
-    a_category = len(fours) // len(COMPARED)
-    assert told == len(COMPARED) * len(range(TOLD // 2, a_category, TOLD))
+    assert told == len(COMPARED) * len(range(TOLD // 2, len(fours) // len(COMPARED), TOLD))
 
 
 def test_no_evaluation_item_is_in_the_training_text(world):

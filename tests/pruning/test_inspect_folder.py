@@ -61,8 +61,7 @@ def test_counts_equal_naive_ones(base, tmp_path, capsys, shards):
     for name, tensor in found.items():
         held, rows = report["tensors"][name], tensor.numpy()
         assert held["zeros"] == sum(value == 0 for value in rows.flatten().tolist())
-        differs = (rows != dense[name].numpy()) & (rows != 0)
-        assert held["moved"] == int(differs.sum())
+        assert held["moved"] == ((rows != dense[name].numpy()) & (rows != 0)).sum()
         assert (held["state"] == "same") == torch.equal(tensor, dense[name])
         if rows.ndim == 2:
             assert tuple(held["patterns"]) == naive_patterns(rows)

@@ -132,8 +132,7 @@ def test_without_the_package_of_the_library_one_sentence_says_so(root, monkeypat
 
 
 def table(*rows):
-    columns = (Column("a", "A"), Column("b", "B"))
-    return Table("t", "Caption", ("Model", "Data"), columns, rows)
+    return Table("t", "Caption", ("Model", "Data"), (Column("a", "A"), Column("b", "B")), rows)
 
 
 def test_a_cell_holds_its_difference_interval_and_printed_value():

@@ -116,8 +116,7 @@ def test_each_cell_bold_and_dagger_is_the_printed_one(config, paper, slug):
     label = PAPER_TABLES[slug]
     printed = paper["tables"][label]
     found = compare(render(config, slug), printed, label, config, paper["model_aliases"])
-    expected = {key for key in EXPECTED if key[0] == label}
-    assert set(found) == expected, found
+    assert set(found) == {key for key in EXPECTED if key[0] == label}, found
 
 
 def test_every_table_of_the_paper_is_one_of_ours(config, paper):

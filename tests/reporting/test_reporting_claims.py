@@ -118,8 +118,7 @@ def test_a_test_of_two_claims_is_one_of_the_family():
 @settings(deadline=None)
 @given(FRACTION, FRACTION)
 def test_gained_is_positive_where_ours_is_better(ours, base):
-    distance = abs(base - 0.5) - abs(ours - 0.5)
-    assert gained("crows_pairs", ours, base) == pytest.approx(distance)
+    assert gained("crows_pairs", ours, base) == pytest.approx(abs(base - 0.5) - abs(ours - 0.5))
     assert gained("perplexity", ours, base) == pytest.approx(math.log(base / ours))
     assert gained("dto", ours, base) == base - ours == -gained("unqover/religion", ours, base)
 

@@ -49,8 +49,7 @@ def test_uncertainty_splits_by_correct_and_shares_ties():
     assert found["confidence_wrong"]["n"] == 2
     assert found["ties"]["value"] == pytest.approx(1 / 3)
     assert found["acc_ties"]["value"] == pytest.approx((1 + 0.5 + 0) / 3)
-    top = math.exp(2) / (math.exp(2) + 2)
-    assert found["confidence_correct"]["value"] == pytest.approx(top)
+    assert found["confidence_correct"]["value"] == pytest.approx(1 / (1 + 2 * math.exp(-2)))
 
 
 def bias_records(*answers):

@@ -75,8 +75,7 @@ def test_the_reference_counts_alike(clusters):
     found = values(rows)
     assert found["ss_norm_terms"] * 100 == pytest.approx(ss, abs=1e-6)
     assert found["lms_norm_terms"] * 100 == pytest.approx(lms, abs=1e-6)
-    icat = lms * min(ss, 100 - ss) / 50
-    assert found["icat_norm_terms"] * 100 == pytest.approx(icat, abs=1e-6)
+    assert found["icat_norm_terms"] == pytest.approx(lms * min(ss, 100 - ss) / 5000, abs=1e-8)
 
 
 def test_the_standard_error_is_that_of_resampling():
