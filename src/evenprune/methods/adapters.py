@@ -14,10 +14,8 @@ that makes none, but not fall. The KL divergence is in nats a token, at position
 A and B are the adapters of LoRA (Hu et al. 2021, arXiv 2106.09685), trained by AdamW; an adapter is
 in units of its matrix, so that one learning rate fits models of any scale. Some groups and texts
 are held out. They decide how much of the change is taken: the largest scale of ``SCALES`` where
-the KL divergence is at most lora_budget, the texts' own loss at most ``DEARER`` times that above
-the base model's (models differ in what a divergence costs them), and the mean of r⁰ - r at most
-``FALL``: single words may fall, not all on average. Where the loss does not fall there, nothing is
-changed.
+the KL divergence is at most lora_budget and the mean of r⁰ - r at most ``FALL``: single words may
+fall, not all on average. Where the loss does not fall there, nothing is changed.
 """
 
 import contextlib
@@ -63,7 +61,6 @@ HELD_OUT = 0.2  # share of the groups, and of the texts
 JUDGED = 32  # contexts held out that are looked at, at most
 SCALES = tuple(0.95**k for k in range(40))
 FALL = 0.5  # nats
-DEARER = 0.125  # times lora_budget, nats a token
 AGAIN = "run the command again, which begins anew"
 Ids = tuple[int, ...]
 
@@ -375,26 +372,21 @@ class Tuning:
             self.base_states[ids] = self.form.hidden(last)[0, : len(ids)].clone()
         return self.base_states[ids]
 
-    def costs(self, texts: Sequence[Ids]) -> Tensor:
-        """Return KL(base ‖ changed) of texts, and their negative log-likelihood: two sums over
-        positions, nats."""
+    def drift(self, texts: Sequence[Ids]) -> Tensor:
+        """Return KL(base ‖ changed) of texts, a sum over positions, nats."""
         before = [self._base_state(ids) for ids in texts]
         after = self.form.hidden(self._last(self._filled(texts))[0])
-        total = torch.zeros(2, device=after.device)
+        total = torch.zeros((), device=after.device)
         for ids, one, two in zip(texts, before, after, strict=True):
             with torch.no_grad():
                 wanted = self._logits(one)[:-1].log_softmax(-1)
             found = self._logits(two[: len(ids)])[:-1].log_softmax(-1)
-            apart = nn.functional.kl_div(found, wanted, log_target=True, reduction="sum")
-            given = torch.tensor(ids[1:], device=after.device)
-            total = total + torch.stack(
-                [apart, nn.functional.nll_loss(found, given, reduction="sum")]
-            )
+            total = total + nn.functional.kl_div(found, wanted, log_target=True, reduction="sum")
         return total
 
     def curve(self, contexts: Sequence[Context], texts: Sequence[Ids]) -> list[dict[str, float]]:
-        """Return what scales of the change do, in rising order: loss, mean fall (nats), KL
-        divergence and the texts' loss (nats a token).
+        """Return what scales of the change do, in rising order: loss, mean fall (nats) and KL
+        divergence (nats a token).
 
         They are 0 and those that a bisection of ``SCALES`` looks at: the largest within the
         budgets is the one to take, as what leaves one does so at all larger scales. contexts, each
@@ -406,25 +398,22 @@ class Tuning:
         tokens = sum(len(ids) - 1 for ids in texts)
 
         def point(scale: float) -> dict[str, float]:
-            loss = fallen = 0.0
-            costs = torch.zeros(2)
+            loss = fallen = kl = 0.0
             with self.adapters.scaled(scale):
                 for part, before in zip(parts, leads, strict=True):
                     losses, falls = self.terms(part, [1] * len(part), before)
                     loss += losses.sum().item() / len(contexts)
                     fallen += falls.sum().item() / falling
                 for start in range(0, len(texts), ROWS):
-                    costs += self.costs(texts[start : start + ROWS]).cpu()
-            kl, text = (costs / tokens).tolist()
-            return {"scale": scale, "loss": loss, "fall": fallen, "kl": kl, "text": text}
+                    kl += self.drift(texts[start : start + ROWS]).item() / tokens
+            return {"scale": scale, "loss": loss, "fall": fallen, "kl": kl}
 
-        base = point(0.0)
-        found = [base, point(SCALES[0])]
-        low, high = (1, len(SCALES)) if not within(found[-1], base, self.options) else (0, 0)
+        found = [point(0.0), point(SCALES[0])]
+        low, high = (1, len(SCALES)) if not within(found[-1], self.options) else (0, 0)
         while low < high:
             middle = (low + high) // 2
             found.append(point(SCALES[middle]))
-            if within(found[-1], base, self.options):
+            if within(found[-1], self.options):
                 high = middle
             else:
                 low = middle + 1
@@ -467,7 +456,7 @@ class Tuning:
                 release_memory()  # that rows of another length would not use again
                 bias, keep = bias + terms[0].item(), keep + terms[1].item()
             ids = self.texts[self._below(len(self.texts))]
-            drift = self.costs([ids])[0] / (len(ids) - 1)
+            drift = self.drift([ids]) / (len(ids) - 1)
             (DRIFT / self.options.lora_budget * drift).backward()
             self.adapters.gather()
             nn.utils.clip_grad_norm_(self.adapters.parameters(), CLIP)
@@ -479,13 +468,10 @@ class Tuning:
         return records
 
 
-def within(point: Mapping[str, float], base: Mapping[str, float], options: Options) -> bool:
+def within(point: Mapping[str, float], options: Options) -> bool:
     """Return whether a point of the curve is within the budgets, of which ``lora_keep`` has one."""
-    return (
-        point["kl"] <= options.lora_budget
-        and point["text"] - base["text"] <= DEARER * options.lora_budget
-        and (not options.lora_keep or point["fall"] <= FALL)
-    )
+    fallen = options.lora_keep and point["fall"] > FALL
+    return point["kl"] <= options.lora_budget and not fallen
 
 
 def keep_term(falls: Tensor) -> Tensor:
@@ -569,7 +555,7 @@ def adapt(
                 "give --compute-dtype float32"
             )
         before, *found = curve
-        inside = [one for one in found if within(one, before, options)]
+        inside = [one for one in found if within(one, options)]
         last = inside[-1] if inside else found[0]
         kept = bool(inside) and last["loss"] < before["loss"]
         what = "language" if tuning.language else "association"
@@ -577,8 +563,8 @@ def adapt(
         print(
             f"{what} loss of {'groups held out' if held else 'the groups'}: "
             f"{before['loss']:.4g} -> {last['loss']:.4g} at {last['scale']:.3g} times the change, "
-            f"KL divergence {last['kl']:.3g} nats a token, loss of the texts "
-            f"{last['text'] - before['text']:+.3g}, fall {last['fall']:.3g} nats"
+            f"KL divergence {last['kl']:.3g} nats a token, "
+            f"fall {last['fall']:.3g} nats"
             f"{'' if kept else f'; {why}, nothing is changed'}",
             file=sys.stderr,
         )
