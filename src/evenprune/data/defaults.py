@@ -58,10 +58,11 @@ def default_benchmark(task: str) -> tuple[Benchmark, Path]:
     config = default_config()
     named = [Benchmark(task=name, dataset=name) for name in TASKS if name in config.datasets]
     entries = [*named, *reversed(config.benchmarks.values())]
+    # The last of a task wins: the first of the default configuration, where it has one.
     known = {one.task: (one, one.dataset) for one in entries if one.dataset}
     if task not in known:
         raise UserError(
-            f"the benchmark {task} needs its data: give --data (there are data for "
+            f"the benchmark {task} needs its data: give --data (the catalogue has data for "
             f"{', '.join(sorted(known))})"
         )
     entry, dataset = known[task]

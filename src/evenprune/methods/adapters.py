@@ -470,8 +470,7 @@ class Tuning:
 
 def within(point: Mapping[str, float], options: Options) -> bool:
     """Return whether a point of the curve is within the budgets, of which ``lora_keep`` has one."""
-    fallen = options.lora_keep and point["fall"] > FALL
-    return point["kl"] <= options.lora_budget and not fallen
+    return point["kl"] <= options.lora_budget and (not options.lora_keep or point["fall"] <= FALL)
 
 
 def keep_term(falls: Tensor) -> Tensor:
@@ -563,8 +562,7 @@ def adapt(
         print(
             f"{what} loss of {'groups held out' if held else 'the groups'}: "
             f"{before['loss']:.4g} -> {last['loss']:.4g} at {last['scale']:.3g} times the change, "
-            f"KL divergence {last['kl']:.3g} nats a token, "
-            f"fall {last['fall']:.3g} nats"
+            f"KL divergence {last['kl']:.3g} nats a token, fall {last['fall']:.3g} nats"
             f"{'' if kept else f'; {why}, nothing is changed'}",
             file=sys.stderr,
         )
