@@ -27,7 +27,7 @@ METHODS = {
     "Debias-LoRA, budget 0.01": "lora.b01",
     "Debias-LoRA, budget 0.05": "lora.b05",
     "without the keep term": "lora.no-keep",
-    "adapters after pruning, inside the mask": "lora.after",  # benchmarks/adapters_after.py
+    "adapters after pruning, inside the mask": "lora.after",  # what debias-lora is now
     "control: the keep term alone": "lora.none",
     "control: the change reversed": "lora.x-1",
     "control: fine-tuning on the same sentences": "lora.language",

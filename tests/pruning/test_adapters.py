@@ -2,7 +2,6 @@
 
 import json
 import math
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,6 @@ import torch
 from both import refused
 from folders import tensors
 from pruning_models import prune_command, random_pairs, save_model
-from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evenprune.blocks.base_model import BaseModel
@@ -237,7 +235,8 @@ def test_training_lowers_the_loss_and_what_is_written_is_what_was_trained(
     assert record["after"] < record["before"]
     assert len(record["steps"]) == 8
     used = contexts_of(pairs)
-    tuning = Tuning(base, used, TEXTS, Options("debias-lora", "2of4", **given))
+    fresh, _ = made(tmp_path / "model", name)
+    tuning = Tuning(fresh, used, TEXTS, Options("debias-lora", "2of4", **given))
     tuning.train()
     trained = tuning.curve(used, TEXTS)
     assert trained[0]["loss"] == pytest.approx(record["before"], rel=1e-4)
@@ -333,34 +332,30 @@ def run(base, pairs, out, **options):
 
 
 @pytest.mark.parametrize(("regime", "solver"), [("2of4", "sparsegpt"), ("u50", "wanda")])
-def test_adapters_are_of_the_model_and_a_solver_prunes_it(
+def test_a_solver_prunes_and_the_adapters_are_of_what_it_leaves(
     prunable, pairs, tmp_path, monkeypatch, regime, solver
 ):
-    """The method pruned is what the other method makes of the method's dense model."""
+    """The method pruned is what its dense form makes of the other method's model."""
     monkeypatch.setattr(module, "HELD_OUT", 0.0)  # random models have nothing to carry over
     assert run(prunable, pairs, tmp_path / "out", **LORA, regime=regime, solver=solver) == 0
-    assert run(prunable, pairs, tmp_path / "moved", **LORA, regime="dense") == 0
-    shutil.copytree(prunable, tmp_path / "base", ignore=shutil.ignore_patterns("*.safetensors*"))
-    moved = tensors(tmp_path / "moved")
-    save_file(moved, tmp_path / "base" / "model.safetensors", metadata={"format": "pt"})
-    given = {"method": solver, "regime": regime}
-    assert run(tmp_path / "base", pairs, tmp_path / "then", **given) == 0
-    ours, expected = tensors(tmp_path / "out"), tensors(tmp_path / "then")
-    assert set(ours) == set(expected)
-    assert all(torch.equal(ours[name], expected[name]) for name in ours)
-    before = tensors(prunable)
-    for name, weight in moved.items():
+    assert run(prunable, pairs, tmp_path / "then", method=solver, regime=regime) == 0
+    assert run(tmp_path / "then", pairs, tmp_path / "moved", **LORA, regime="dense") == 0
+    before, ours, moved = (tensors(tmp_path / name) for name in ("then", "out", "moved"))
+    assert set(ours) == set(moved) == set(before)
+    for name, weight in ours.items():
+        assert torch.equal(weight, moved[name]), name
         changed = ".layers." in name and before[name].ndim == 2
         assert torch.equal(weight, before[name]) != changed, name
+        assert not weight[before[name] == 0].any(), name
     check_model(tmp_path / "out", prunable)
-    assert check_model(tmp_path / "moved", prunable)["regime"] == "dense"
+    assert check_model(tmp_path / "moved", tmp_path / "then")["regime"] == "dense"
     manifest = json.loads((tmp_path / "moved/manifest.json").read_text())
-    prepared = manifest["prepared"]
-    assert prepared["contexts"] > 0
-    assert len(prepared["steps"]) == 5
+    shifted = manifest["shifted"]
+    assert shifted["contexts"] > 0
+    assert len(shifted["steps"]) == 5
     assert manifest["options"]["lora_rate"] == 0.01
     card = (tmp_path / "moved/README.md").read_text()
-    assert f"adapters were trained on {prepared['contexts']} contexts" in card
+    assert f"adapters were trained on {shifted['contexts']} contexts" in card
     assert "no zeros, the changed weights" in card
 
 

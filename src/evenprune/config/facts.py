@@ -11,8 +11,8 @@ class MethodFacts:
 
     ``prunes``: whether it changes the model at all. ``calibrated``: whether it looks at
     calibration text even where its weights are not improved. ``options``: the keys of the section
-    ``pruning`` that decide its result. ``shifts``: whether it moves the weights before any are
-    taken away, so that it makes a model of its own in the regime ``dense`` too.
+    ``pruning`` that decide its result. ``shifts``: whether it also moves the weights of the whole
+    model, those that are left, so that it makes a model of its own in the regime ``dense`` too.
     """
 
     prunes: bool = True
@@ -92,7 +92,7 @@ COMPRESSIBLE = "2of4"
 
 # In the place of a calibration, where a checkpoint has none.
 NO_CALIBRATION = "none"
-# No weight is taken away: the base model itself, or the shifted weights of a method that shifts.
+# No weight is taken away: the base model itself, or the weights that a method has shifted.
 DENSE = "dense"
 _DENSE = RegimeFacts(DENSE, 0, 1, False)
 

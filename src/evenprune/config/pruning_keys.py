@@ -35,8 +35,8 @@ class Pruning(Section):
     """how to prune after a method has shifted the weights"""
     lora_loss: Literal["association", "language", "none"] = "association"
     """`debias-lora`: what is trained; controls: `language` (likelihood), `none` (the keep term)"""
-    lora_budget: float = Field(0.03, gt=0, le=10)
-    """`debias-lora`: furthest from the base model on held-out texts, KL divergence in
+    lora_budget: float = Field(0.04, gt=0, le=10)
+    """`debias-lora`: furthest from the pruned model on held-out texts, KL divergence in
     nats a token"""
     lora_keep: float = Field(0.1, ge=0, le=MOST)
     """`debias-lora`: weight of keeping meaningful words above the unrelated one; 0: without"""

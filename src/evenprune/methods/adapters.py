@@ -1,15 +1,17 @@
-"""Low-rank changes ``ΔW = B A``, trained against a bias loss as far as a budget allows.
+"""Low-rank changes ``ΔW = B A ∘ M``, trained against a bias loss as far as a budget allows.
+
+M is 1 where a weight is and 0 where it was taken away: what is pruned stays so.
 
 A context is one pair of sentences about its own group and the same pair about other groups. Its gap
 for a group is ``log p(x0) - log p(x1)``; how common the words of the two sentences are is the same
 for every group, so it cancels in the difference of two gaps. The loss of a step is
 
     mean over contexts of ½ (gap of the own group - gap of another group)²
-    + lora_keep · mean of relu(r⁰ - r)² + DRIFT / lora_budget · KL(base model ‖ changed model),
+    + lora_keep · mean of relu(r⁰ - r)² + DRIFT / lora_budget · KL(unchanged model ‖ changed),
 
 the first term an unbiased estimate of the variance over groups. r = log p(x) - log p(unrelated) of
-x0 and x1 about the own group, r⁰ that of the base model: a word that makes sense may gain on one
-that makes none, but not fall. The KL divergence is in nats a token, at positions of the texts.
+x0 and x1 about the own group, r⁰ that of the unchanged model: a word that makes sense may gain
+on one that makes none, but not fall. The KL divergence is in nats a token of the texts.
 
 A and B are the adapters of LoRA (Hu et al. 2021, arXiv 2106.09685), trained by AdamW; an adapter is
 in units of its matrix, so that one learning rate fits models of any scale. Some groups and texts
@@ -125,11 +127,48 @@ def split_texts(groups: Sequence[Sequence[Ids]]) -> tuple[list[Ids], list[Ids]]:
     return learned, list(chain(*usable[::every]))[:JUDGED]
 
 
-class Adapters:
-    """A (RANK, d) and B (n, RANK), float32, of each linear, times ``scale`` added to its output.
+def mask_of(weight: Tensor) -> Tensor:
+    """Return M of a weight in its dtype: a tenth of the time of a comparison and a fill."""
+    return weight.sign().abs_()
 
-    ΔW = u B A, where u = STRENGTH · RMS(W) · √d is in the unit of the matrix: with entries of A of
-    variance 1/d, B of RMS 1/√RANK makes as large an output as W does of white noise.
+
+class Changed(torch.autograd.Function):
+    """``X (W + s u B A ∘ M)ᵀ`` of X (p, d), W (n, d), A and u B; gradients for X, A and u B.
+
+    The sum is made again in the backward pass: kept, it would take the memory of a second model.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, weight: Tensor, inner: Tensor, outer: Tensor, scale: float
+    ) -> Tensor:
+        """Return the product, (p, n)."""
+        ctx.save_for_backward(rows, weight, inner, outer)
+        ctx.scale = scale
+        return rows @ Changed.sum(weight, inner, outer, scale).T
+
+    @staticmethod
+    def sum(weight: Tensor, inner: Tensor, outer: Tensor, scale: float) -> Tensor:
+        """Return the changed weight, (n, d)."""
+        return torch.addmm(weight, outer, inner, alpha=scale).mul_(mask_of(weight))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of what ``forward`` took."""
+        rows, weight, inner, outer = ctx.saved_tensors
+        (grad,) = grads
+        before = None
+        if ctx.needs_input_grad[0]:
+            before = grad @ Changed.sum(weight, inner, outer, ctx.scale)
+        whole = (grad.T @ rows).mul_(mask_of(weight))
+        return before, None, ctx.scale * (outer.T @ whole), ctx.scale * (whole @ inner.T), None
+
+
+class Adapters:
+    """A (RANK, d) and B (n, RANK), float32, of each linear, times ``scale`` added to its weight.
+
+    ΔW = u B A ∘ M, where u = STRENGTH · RMS(W) · √d is in the unit of the matrix: with entries of A
+    of variance 1/d, B of RMS 1/√RANK makes as large an output as W does of white noise.
     """
 
     def __init__(self, linears: Mapping[str, nn.Module], generator: torch.Generator) -> None:
@@ -137,38 +176,41 @@ class Adapters:
         self.matrices: dict[str, tuple[nn.Parameter, nn.Parameter]] = {}
         # What is computed with, in the dtype of the weights: A and u B.
         self.used: dict[str, tuple[Tensor, Tensor]] = {}
-        self.dtypes: dict[str, torch.dtype] = {}
+        self.weights: dict[str, Tensor] = {}
         self.units: dict[str, float] = {}
         for name, module in linears.items():
-            weight: Any = module.weight
-            rows, columns = rows_of(module, weight).shape
+            stored: Any = module.weight
+            weight = self.weights[name] = rows_of(module, stored.detach())
+            rows, columns = weight.shape
             drawn = torch.randn(RANK, columns, generator=generator) / columns**0.5
             self.matrices[name] = (
                 nn.Parameter(drawn.to(weight.device)),
                 nn.Parameter(torch.zeros(rows, RANK, device=weight.device)),
             )
             self.units[name] = STRENGTH * weight.float().norm().item() / rows**0.5
-            self.dtypes[name] = weight.dtype
-            module.register_forward_hook(self._added(name))
+            module.forward = self._changed(name, module)
         self.refresh()
 
-    def _added(self, name: str) -> Callable:
-        def hook(_module: nn.Module, args: tuple[Tensor], output: Tensor) -> Tensor:
-            if not self.scale:
-                return output
-            inner, outer = self.used[name]
-            rows = args[0].flatten(0, -2) @ inner.T
-            both = torch.addmm(output.flatten(0, -2), rows, outer.T, alpha=self.scale)
-            return both.reshape(output.shape)
+    def _changed(self, name: str, module: nn.Module) -> Callable:
+        plain = module.forward
+        bias: Any = module.bias
 
-        return hook
+        def forward(rows: Tensor) -> Tensor:
+            if not self.scale:
+                return plain(rows)
+            flat = rows.flatten(0, -2)
+            found = Changed.apply(flat, self.weights[name], *self.used[name], self.scale)
+            found = found.reshape(*rows.shape[:-1], -1)
+            return found if bias is None else found + bias
+
+        return forward
 
     def refresh(self) -> None:
         """Round A and u B to the dtype of the weights: once a step, not in each pass."""
         for name, (one, two) in self.matrices.items():
             both = (one.detach(), self.units[name] * two.detach())
             # Copies also where the dtype stays: a step changes A and B in place.
-            first, second = (matrix.to(self.dtypes[name], copy=True) for matrix in both)
+            first, second = (matrix.to(self.weights[name].dtype, copy=True) for matrix in both)
             self.used[name] = (first.requires_grad_(), second.requires_grad_())
 
     def gather(self) -> None:
@@ -180,7 +222,7 @@ class Adapters:
 
     @contextlib.contextmanager
     def scaled(self, scale: float) -> Iterator[None]:
-        """Compute with another scale, 0 for the base model, without gradients."""
+        """Compute with another scale, 0 for the unchanged model, without gradients."""
         before, self.scale = self.scale, scale
         try:
             with torch.no_grad():
@@ -195,7 +237,8 @@ class Adapters:
     def change(self, name: str) -> Tensor:
         """Return ΔW (n, d) float32 of a linear, on the CPU."""
         one, two = self.matrices[name]
-        return (self.units[name] * two @ one).detach().cpu()
+        found = (self.units[name] * two @ one).detach()
+        return found.mul_(mask_of(self.weights[name])).cpu()
 
 
 class Tuning:
@@ -215,6 +258,9 @@ class Tuning:
         )
         self.model.requires_grad_(False)
         _, self.blocks = find_blocks(self.model)
+        for name in base.linears():
+            weight = self.model.get_parameter(f"{name}.weight")
+            weight.copy_(read_tensor(base.entry(f"{name}.weight")))  # as pruned
         first = len(self.blocks) - max(1, round(options.lora_blocks * len(self.blocks)))
         linears = {
             f"{base.block_name(index)}.{name}": linear
@@ -230,7 +276,7 @@ class Tuning:
             name = type(self.model).__name__
             print(f"note: {name} takes one sentence a row, which takes longer", file=sys.stderr)
         self.queue: list[int] = []
-        # Of texts: what the base model's last block returns, as it is needed again and again.
+        # Of texts: what the unchanged model's last block returns, as it is needed again and again.
         self.base_states: dict[Ids, Tensor] = {}
 
     def _below(self, count: int) -> int:
@@ -337,7 +383,7 @@ class Tuning:
         return list(scores.split([len(part) for part in parts]))
 
     def leads(self, contexts: Sequence[Context]) -> Tensor:
-        """Return r⁰ (c, 2) of contexts: their ``lead`` in the base model."""
+        """Return r⁰ (c, 2) of contexts: their ``lead`` in the unchanged model."""
         scored = []
         with self.adapters.scaled(0.0):
             for part in _passes(contexts, _own_tokens):
@@ -365,7 +411,7 @@ class Tuning:
 
     @torch.no_grad()
     def _base_state(self, ids: Ids) -> Tensor:
-        """Return what the base model's last block returns for a text, (l, d)."""
+        """Return what the unchanged model's last block returns for a text, (l, d)."""
         if ids not in self.base_states:
             with self.adapters.scaled(0.0):
                 last = self._last(self._filled([ids]))[0]
@@ -373,7 +419,7 @@ class Tuning:
         return self.base_states[ids]
 
     def drift(self, texts: Sequence[Ids]) -> Tensor:
-        """Return KL(base ‖ changed) of texts, a sum over positions, nats."""
+        """Return KL(unchanged ‖ changed) of texts, a sum over positions, nats."""
         before = [self._base_state(ids) for ids in texts]
         after = self.form.hidden(self._last(self._filled(texts))[0])
         total = torch.zeros((), device=after.device)

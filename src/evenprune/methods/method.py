@@ -36,13 +36,14 @@ class Method(ABC):
             return None
         return Gram if options.improves else self.statistic
 
-    def prepare(
+    def shift(
         self, base: BaseModel, text: Text, options: Options, folder: Path
     ) -> dict[str, Any] | None:
-        """Change the model as a whole before its blocks are pruned; return what was done.
+        """Change the pruned model as a whole, but no zero of it; return what was done.
 
-        What is finished lies in ``folder``, from where a killed run continues. Most methods do
-        nothing here.
+        ``base.stored`` says where its tensors are, and in the end where those changed are. What is
+        finished lies in ``folder``, from where a killed run continues. Only methods that shift
+        weights do anything here.
         """
         return None
 

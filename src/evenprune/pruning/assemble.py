@@ -30,14 +30,13 @@ def assemble(
     options: Options,
     text: Text,
     seconds: float,
-    prepared: dict[str, Any] | None,
+    shifted: dict[str, Any] | None,
 ) -> None:
     """Write all that a model folder holds beside its finished ``shards``.
 
     records: the workspace's, one a shard; known: of the base model, ``files`` (SHA-256 by name),
     and ``hub`` and ``revision`` where it is known to be from there; seconds: the wall time of
-    this process; prepared: what the method did with the model as a whole before its blocks were
-    pruned, None for nothing.
+    this process; shifted: what the method did with the pruned model as a whole, None for nothing.
     """
     folder, base_files = shards[0].parent, known["files"]
     tensors: dict[str, dict] = {}
@@ -73,7 +72,7 @@ def assemble(
         "base": {**known, "files_sha256": files_digest(base_files)},
         **trust_record(),
         "calibration": text.summary(),
-        **({"prepared": prepared} if prepared else {}),
+        **({"shifted": shifted} if shifted else {}),
         **({"experts": experts} if of_experts else {}),
         "tensors": tensors,
         "sparsity": sum(row["zeros"] for row in layers) / size,

@@ -27,7 +27,7 @@ from ..blocks.probe import (
     probe_blocks,
     shared_prefix_objection,
 )
-from ..config.facts import regime_facts
+from ..config.facts import METHODS, regime_facts
 from ..io.codedigest import code_digest
 from ..io.errors import UserError
 from ..io.files import digest, read_json
@@ -39,6 +39,7 @@ from ..models.experts import experts_of
 from ..models.identity import MANIFEST
 from ..models.loading import release_memory, tame_heap
 from ..models.tensors import Source, write_tensors
+from ..models.weights import read_header
 from .assemble import assemble
 from .provenance import Stopwatch
 from .sums import BlockSums
@@ -117,7 +118,8 @@ class PruningRun:
         self.shards = base.shard_names()
         last = len(self.shards)
         names = [f"model-{k + 1:05d}-of-{last:05d}.safetensors" for k in range(last)]
-        self.files = [place.model / name for name in names]
+        folder = place.pruned if METHODS[options.method].shifts else place.model
+        self.files = [folder / name for name in names]
         self.packing: str | None = None
         self.probe: Probe | None = None
         self.groups: dict[tuple[str, ...], list[list[str]]] = {}
@@ -130,7 +132,7 @@ class PruningRun:
         known: of the base model, as ``assemble`` takes it.
         """
         start = time.monotonic()
-        records: list[Any] = [self.place.record(file.name) for file in self.files]
+        records: list[Any] = [self.place.record(file) for file in self.files]
         count = len(records)
         done = next((k for k, record in enumerate(records) if record is None), count)
         if done:
@@ -139,14 +141,32 @@ class PruningRun:
             outside = {name: self.base.stored[name] for name in self.shards[0]}
             facts = write_tensors(self.files[0], outside)
             records[0] = {"tensors": facts, "layers": [], "pruned": []}
-            self.place.finish(self.files[0].name, records[0])
+            self.place.finish(self.files[0], records[0])
             done = 1
-        folder = self.place.folder / "prepared"
-        prepared = self.method.prepare(self.base, self.text, self.options, folder)
         if done < count:
             self._prune_blocks(records, done, time.monotonic())
+        shifted = self._shift(records) if METHODS[self.options.method].shifts else None
+        files = [self.place.model / file.name for file in self.files]
         seconds = time.monotonic() - start
-        assemble(self.files, records, self.base, known, self.options, self.text, seconds, prepared)
+        assemble(files, records, self.base, known, self.options, self.text, seconds, shifted)
+
+    def _shift(self, records: list[Any]) -> dict[str, Any] | None:
+        """Let the method change the pruned model; write the shards of ``model/``.
+
+        Returns what was done; ``records`` are then those of the new shards.
+        """
+        for file in self.files:
+            self.base.stored.update(read_header(file))
+        folder = self.place.folder / "shifted"
+        done = self.method.shift(self.base, self.text, self.options, folder)
+        for file, names, record in zip(self.files, self.shards, records, strict=True):
+            tensors = {name: self.base.stored[name] for name in names}
+            record["tensors"] = write_tensors(self.place.model / file.name, tensors)
+            for row in record["layers"]:
+                stored = self.base.slot(f"{row['module']}.weight").stored
+                row["zeros"] = record["tensors"][stored]["zeros"]
+                row["sparsity"] = row["zeros"] / (row["rows"] * row["columns"])
+        return done
 
     def _prune_blocks(self, records: list[Any], done: int, start: float) -> None:
         """Prune the blocks after the ``done`` finished shards; put their records in ``records``.
@@ -169,7 +189,7 @@ class PruningRun:
             record["seconds"] = time.monotonic() - began
             record["phases"] = self.watch.take()
             records[index + 1] = record
-            self.place.finish(self.files[index + 1].name, record)
+            self.place.finish(self.files[index + 1], record)
             self._report(index, count, record, start, index + 2 - done)
 
     def _report(self, index: int, count: int, record: dict, start: float, made: int) -> None:
@@ -187,8 +207,8 @@ class PruningRun:
         )
 
     def _calibration(self) -> Batches | None:
-        """Return the activations in front of the first block; None for a method without text."""
-        if not self.options.calibrated:
+        """Return the activations in front of the first block; None where nothing is summed."""
+        if not self.method.summed(self.options):
             return None
         base = self.base
         base.load_outside(self.text.token_ids())

@@ -15,36 +15,36 @@ from ..io.files import disk_errors, sha256_file, write_json
 from ..io.marks import PRUNED
 from ..io.outputs import Input, atomic_folder, check_place, covers, replace_folder
 
+FOLDERS = ("model", "pruned", "state")
+
 
 class Workspace:
     """Finished shards and their records under ``root/key``.
 
-    ``model/`` becomes the output folder; ``state/`` holds one record per finished shard,
-    written after the shard itself.
+    ``model/`` becomes the output folder; ``pruned/`` holds shards that are still to be changed;
+    ``state/`` one record per finished shard of either, written after the shard itself.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.model = folder / "model"
-        self.state = folder / "state"
+        self.model, self.pruned, self.state = (folder / name for name in FOLDERS)
         self.complete = False  # nothing is missing but its place
 
-    def record(self, file: str) -> Any | None:
-        """Return the record of a finished file of ``model/``.
+    def record(self, made: Path) -> Any | None:
+        """Return the record of a finished shard.
 
         None where one of the two is missing (a run killed while it published has the record alone)
         or is not as it was written.
         """
-        made = self.model / file
         with contextlib.suppress(UserError, KeyError):
-            record = read_sealed(self.state / f"{file}.json", "prune again")
+            record = read_sealed(self.state / f"{made.name}.json", "prune again")
             if made.is_file() and sha256_file(made) == record["tensors"][""]["sha256"]:
                 return {key: value for key, value in record.items() if key != "checksum"}
         return None
 
-    def finish(self, file: str, record: Any) -> None:
-        """Write the record of a file of ``model/`` that is complete."""
-        write_json(self.state / f"{file}.json", sealed(record))
+    def finish(self, made: Path, record: Any) -> None:
+        """Write the record of a shard that is complete."""
+        write_json(self.state / f"{made.name}.json", sealed(record))
 
     def publish(self, out: Path, inputs: Sequence[Path] = ()) -> None:
         """Move the finished model folder to ``out``, replacing a pruned model that is there.
@@ -90,7 +90,7 @@ def workspace(root: Path, key: str, own_root: bool) -> Iterator[Workspace]:
     """
     with disk_errors(root):
         folder = root / key
-        for name in ("model", "state"):
+        for name in FOLDERS:
             (folder / name).mkdir(parents=True, exist_ok=True)
         busy = UserError(
             f"another process is pruning to the same output (it holds {folder / 'lock'}); "
@@ -106,7 +106,7 @@ def workspace(root: Path, key: str, own_root: bool) -> Iterator[Workspace]:
             except (BlockingIOError, PermissionError):
                 raise busy from None
             shutil.rmtree(_trash(folder), ignore_errors=True)
-            for name in ("model", "state"):
+            for name in FOLDERS:
                 for file in (folder / name).glob(".*"):  # what a killed run was writing
                     file.unlink()
             if own_root:
