@@ -9,6 +9,7 @@ import torch
 from both import refused
 from folders import tensors
 from pruning_models import prune_command, random_pairs, save_model
+from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evenprune.blocks.base_model import BaseModel
@@ -20,6 +21,7 @@ from evenprune.methods import adapters as module
 from evenprune.methods.adapters import SCALES, Tuning, adapt, contexts_of, split, split_texts
 from evenprune.methods.options import Options
 from evenprune.models.tensors import read_tensor
+from evenprune.models.weights import read_header
 from evenprune.pruning.check import check_model
 
 TEXTS = [(5, 9, 11, 12, 8, 30, 17), (5, 30, 31, 9)]
@@ -263,6 +265,30 @@ def test_without_a_loss_only_what_keeps_language_is_trained(loss, tmp_path, monk
     assert moved == [loss != "none"] * len(moved)
 
 
+def test_a_pruned_model_is_drawn_back_to_the_base_model(tmp_path, monkeypatch):
+    """KL divergences are from the model before pruning; the curve has what is above the pruned."""
+    monkeypatch.setattr(module, "HELD_OUT", 0.0)
+    base, pairs = made(tmp_path / "model")
+    names = [f"{name}.weight" for name in base.linears()]
+    halved = {name: read_tensor(base.entry(name)) for name in names}
+    for weight in halved.values():
+        weight[:, ::2] = 0
+    save_file(halved, tmp_path / "halved.safetensors")
+    base.stored.update(read_header(tmp_path / "halved.safetensors"))
+    given = {"lora_steps": 8, "lora_rate": 0.02, "lora_keep": 0.0, "lora_loss": "none"}
+    tuning = Tuning(base, contexts_of(pairs), TEXTS, Options("debias-lora", "2of4", **given))
+    model = in_float64(base)
+    before = [log_probs(model, ids) for ids in TEXTS]
+    for name, weight in halved.items():
+        model.get_parameter(name).data.copy_(weight)
+    after = [log_probs(model, ids) for ids in TEXTS]
+    right = sum((p.exp() * (p - q)).sum().item() for p, q in zip(before, after, strict=True))
+    with tuning.adapters.scaled(0.0):
+        assert tuning.drift(TEXTS).item() == pytest.approx(right, rel=1e-3)
+    tuning.train()
+    assert tuning.curve(contexts_of(pairs), TEXTS)[-1]["kl"] < 0
+
+
 def test_the_scale_is_linear_and_its_sign_turns(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "HELD_OUT", 0.0)
     base, pairs = made(tmp_path / "model")
@@ -335,20 +361,20 @@ def run(base, pairs, out, **options):
 def test_a_solver_prunes_and_the_adapters_are_of_what_it_leaves(
     prunable, pairs, tmp_path, monkeypatch, regime, solver
 ):
-    """The method pruned is what its dense form makes of the other method's model."""
+    """The zeros are those of the other method's model; what it leaves is changed."""
     monkeypatch.setattr(module, "HELD_OUT", 0.0)  # random models have nothing to carry over
     assert run(prunable, pairs, tmp_path / "out", **LORA, regime=regime, solver=solver) == 0
     assert run(prunable, pairs, tmp_path / "then", method=solver, regime=regime) == 0
-    assert run(tmp_path / "then", pairs, tmp_path / "moved", **LORA, regime="dense") == 0
-    before, ours, moved = (tensors(tmp_path / name) for name in ("then", "out", "moved"))
-    assert set(ours) == set(moved) == set(before)
-    for name, weight in ours.items():
-        assert torch.equal(weight, moved[name]), name
-        changed = ".layers." in name and before[name].ndim == 2
-        assert torch.equal(weight, before[name]) != changed, name
-        assert not weight[before[name] == 0].any(), name
-    check_model(tmp_path / "out", prunable)
-    assert check_model(tmp_path / "moved", tmp_path / "then")["regime"] == "dense"
+    assert run(prunable, pairs, tmp_path / "moved", **LORA, regime="dense") == 0
+    for made, old in (("out", tensors(tmp_path / "then")), ("moved", tensors(prunable))):
+        ours = tensors(tmp_path / made)
+        assert set(ours) == set(old)
+        for name, weight in ours.items():
+            changed = ".layers." in name and old[name].ndim == 2
+            assert torch.equal(weight, old[name]) != changed, name
+            assert torch.equal(weight == 0, old[name] == 0), name
+    assert check_model(tmp_path / "out", prunable)["regime"] == regime
+    assert check_model(tmp_path / "moved", prunable)["regime"] == "dense"
     manifest = json.loads((tmp_path / "moved/manifest.json").read_text())
     shifted = manifest["shifted"]
     assert shifted["contexts"] > 0

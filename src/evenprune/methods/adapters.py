@@ -7,17 +7,19 @@ for a group is ``log p(x0) - log p(x1)``; how common the words of the two senten
 for every group, so it cancels in the difference of two gaps. The loss of a step is
 
     mean over contexts of ½ (gap of the own group - gap of another group)²
-    + lora_keep · mean of relu(r⁰ - r)² + DRIFT / lora_budget · KL(unchanged model ‖ changed),
+    + lora_keep · mean of relu(r⁰ - r)² + DRIFT / lora_budget · KL(base model ‖ changed),
 
 the first term an unbiased estimate of the variance over groups. r = log p(x) - log p(unrelated) of
 x0 and x1 about the own group, r⁰ that of the unchanged model: a word that makes sense may gain
-on one that makes none, but not fall. The KL divergence is in nats a token of the texts.
+on one that makes none, but not fall. The KL divergence, in nats a token of the texts, is from the
+model before pruning: what is trained also mends what pruning broke.
 
 A and B are the adapters of LoRA (Hu et al. 2021, arXiv 2106.09685), trained by AdamW; an adapter is
 in units of its matrix, so that one learning rate fits models of any scale. Some groups and texts
 are held out. They decide how much of the change is taken: the largest scale of ``SCALES`` where
-the KL divergence is at most lora_budget and the mean of r⁰ - r at most ``FALL``: single words may
-fall, not all on average. Where the loss does not fall there, nothing is changed.
+the KL divergence is at most lora_budget above the unchanged model's and the mean of r⁰ - r at most
+``FALL``: single words may fall, not all on average. Where the loss does not fall there, nothing is
+changed.
 """
 
 import contextlib
@@ -55,6 +57,7 @@ CONTEXTS = 12  # a step
 PASS = 256  # tokens in one pass, and at most a context more
 STEP = 16  # tokens
 TEXT_TOKENS = 96  # of a text at most
+LEARNED = 256  # texts at most
 ROWS = 4  # texts looked at together
 DRIFT = 0.48
 WARM_UP = 3  # steps
@@ -245,19 +248,27 @@ class Tuning:
     """A model with adapters, what they are trained on, and the loss."""
 
     def __init__(
-        self, base: BaseModel, contexts: Sequence[Context], texts: Sequence[Ids], options: Options
+        self,
+        base: BaseModel,
+        contexts: Sequence[Context],
+        texts: Sequence[Ids],
+        options: Options,
+        measured: Sequence[Ids] = (),
     ) -> None:
         self.generator = torch.Generator().manual_seed(options.seed)
         self.options = options
         self.language = options.lora_loss == "language"
         self.contexts = contexts
-        self.texts = texts
+        self.texts = texts[:LEARNED]
         # On rows this short the backward pass of a CPU's fused attention takes a fifth of a step.
         self.model = load_model(
             base.folder, base.device, base.compute_dtype, attn_implementation="eager"
         )
         self.model.requires_grad_(False)
         _, self.blocks = find_blocks(self.model)
+        self.form = form_of(*self._last(self._filled([(0, 1)])))
+        # Of texts: what the base model's last block returns.
+        self.base_states = self._states([*self.texts, *measured])
         for name in base.linears():
             weight = self.model.get_parameter(f"{name}.weight")
             weight.copy_(read_tensor(base.entry(f"{name}.weight")))  # as pruned
@@ -269,15 +280,12 @@ class Tuning:
             if index >= first
         }
         self.adapters = Adapters(linears, self.generator)
-        self.form = form_of(*self._last(self._filled([(0, 1)])))
         self.trees = False
         self.trees = self._takes_trees()
         if not self.trees:
             name = type(self.model).__name__
             print(f"note: {name} takes one sentence a row, which takes longer", file=sys.stderr)
         self.queue: list[int] = []
-        # Of texts: what the unchanged model's last block returns, as it is needed again and again.
-        self.base_states: dict[Ids, Tensor] = {}
 
     def _below(self, count: int) -> int:
         return int(torch.randint(count, (1,), generator=self.generator))
@@ -410,17 +418,17 @@ class Tuning:
         return 0.5 * (one - two) ** 2, falls
 
     @torch.no_grad()
-    def _base_state(self, ids: Ids) -> Tensor:
-        """Return what the unchanged model's last block returns for a text, (l, d)."""
-        if ids not in self.base_states:
-            with self.adapters.scaled(0.0):
-                last = self._last(self._filled([ids]))[0]
-            self.base_states[ids] = self.form.hidden(last)[0, : len(ids)].clone()
-        return self.base_states[ids]
+    def _states(self, texts: Sequence[Ids]) -> dict[Ids, Tensor]:
+        """Return what the last block returns for texts, (l, d) each."""
+        found = {}
+        for ids in texts:
+            last = self.form.hidden(self._last(self._filled([ids]))[0])
+            found[ids] = last[0, : len(ids)].clone()
+        return found
 
     def drift(self, texts: Sequence[Ids]) -> Tensor:
-        """Return KL(unchanged ‖ changed) of texts, a sum over positions, nats."""
-        before = [self._base_state(ids) for ids in texts]
+        """Return KL(base ‖ changed) of texts, a sum over positions, nats."""
+        before = [self.base_states[ids] for ids in texts]
         after = self.form.hidden(self._last(self._filled(texts))[0])
         total = torch.zeros((), device=after.device)
         for ids, one, two in zip(texts, before, after, strict=True):
@@ -431,8 +439,8 @@ class Tuning:
         return total
 
     def curve(self, contexts: Sequence[Context], texts: Sequence[Ids]) -> list[dict[str, float]]:
-        """Return what scales of the change do, in rising order: loss, mean fall (nats) and KL
-        divergence (nats a token).
+        """Return what scales of the change do, in rising order: loss, mean fall (nats) and the KL
+        divergence above the pruned model's (nats a token).
 
         They are 0 and those that a bisection of ``SCALES`` looks at: the largest within the
         budgets is the one to take, as what leaves one does so at all larger scales. contexts, each
@@ -443,15 +451,21 @@ class Tuning:
         falling = max(1, sum(2 for one in contexts if one.unrelated))
         tokens = sum(len(ids) - 1 for ids in texts)
 
+        def drifted() -> float:
+            parts = (texts[start : start + ROWS] for start in range(0, len(texts), ROWS))
+            return sum(self.drift(part).item() for part in parts) / tokens
+
+        with self.adapters.scaled(0.0):
+            start = drifted()
+
         def point(scale: float) -> dict[str, float]:
-            loss = fallen = kl = 0.0
+            loss = fallen = 0.0
             with self.adapters.scaled(scale):
                 for part, before in zip(parts, leads, strict=True):
                     losses, falls = self.terms(part, [1] * len(part), before)
                     loss += losses.sum().item() / len(contexts)
                     fallen += falls.sum().item() / falling
-                for start in range(0, len(texts), ROWS):
-                    kl += self.drift(texts[start : start + ROWS]).item() / tokens
+                kl = drifted() - start
             return {"scale": scale, "loss": loss, "fall": fallen, "kl": kl}
 
         found = [point(0.0), point(SCALES[0])]
@@ -591,7 +605,7 @@ def adapt(
             )
         own = [(pair.ids0, pair.ids1) for pair in pairs]
         learned, measured = split_texts([[ids] for ids in texts] or own)
-        tuning = Tuning(base, used, learned, options)
+        tuning = Tuning(base, used, learned, options, measured)
         steps = tuning.train()
         curve = tuning.curve(judged, measured)
         if not all(math.isfinite(one) for found in (*curve, *steps) for one in found.values()):
