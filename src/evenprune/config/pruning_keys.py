@@ -35,9 +35,9 @@ class Pruning(Section):
     """`debias-lora`: how to prune, before the adapters"""
     lora_loss: Literal["association", "language", "none"] = "association"
     """`debias-lora`: what is trained; controls: `language` (likelihood), `none` (the keep term)"""
-    lora_budget: float = Field(0.2, gt=0, le=10)
-    """`debias-lora`: how much further from the base model than pruning on held-out
-    texts, KL divergence in nats a token; also, the smaller, the more training mends language"""
+    lora_budget: float = Field(0.04, gt=0, le=10)
+    """`debias-lora`: how much further from the base model than pruning at most, on held-out
+    texts, KL divergence in nats a token"""
     lora_keep: float = Field(0.1, ge=0, le=MOST)
     """`debias-lora`: weight of keeping meaningful words above the unrelated one; 0: without"""
     lora_blocks: float = Field(0.6, gt=0, le=1)

@@ -7,12 +7,13 @@ for a group is ``log p(x0) - log p(x1)``; how common the words of the two senten
 for every group, so it cancels in the difference of two gaps. The loss of a step is
 
     mean over contexts of ½ (gap of the own group - gap of another group)²
-    + lora_keep · mean of relu(r⁰ - r)² + DRIFT / lora_budget · KL(base model ‖ changed),
+    + lora_keep · mean of relu(r⁰ - r)² + DRIFT / (lora_budget + MENDED · KL⁰) · KL,
 
 the first term an unbiased estimate of the variance over groups. r = log p(x) - log p(unrelated) of
 x0 and x1 about the own group, r⁰ that of the unchanged model: a word that makes sense may gain
-on one that makes none, but not fall. The KL divergence, in nats a token of the texts, is from the
-model before pruning: what is trained also mends what pruning broke.
+on one that makes none, but not fall. KL is the divergence from the model before pruning, in nats a
+token of the texts, so that what is trained also mends what pruning broke. KL⁰ is that of the
+unchanged model, 0 where nothing is pruned: where much is broken, mending must not be all.
 
 A and B are the adapters of LoRA (Hu et al. 2021, arXiv 2106.09685), trained by AdamW; an adapter is
 in units of its matrix, so that one learning rate fits models of any scale. Some groups and texts
@@ -60,6 +61,7 @@ TEXT_TOKENS = 96  # of a text at most
 LEARNED = 256  # texts at most
 ROWS = 4  # texts looked at together
 DRIFT = 0.48
+MENDED = 0.25
 WARM_UP = 3  # steps
 CLIP = 5.0  # longest gradient
 HELD_OUT = 0.2  # share of the groups, and of the texts
@@ -286,6 +288,8 @@ class Tuning:
             name = type(self.model).__name__
             print(f"note: {name} takes one sentence a row, which takes longer", file=sys.stderr)
         self.queue: list[int] = []
+        broken = self._mean_drift(self.texts[:JUDGED])
+        self.drift_weight = DRIFT / (options.lora_budget + MENDED * broken)
 
     def _below(self, count: int) -> int:
         return int(torch.randint(count, (1,), generator=self.generator))
@@ -438,6 +442,12 @@ class Tuning:
             total = total + nn.functional.kl_div(found, wanted, log_target=True, reduction="sum")
         return total
 
+    def _mean_drift(self, texts: Sequence[Ids], scale: float = 0.0) -> float:
+        """Return the mean of ``drift`` over the tokens of texts, at a scale of the change."""
+        parts = (texts[start : start + ROWS] for start in range(0, len(texts), ROWS))
+        with self.adapters.scaled(scale):
+            return sum(self.drift(one).item() for one in parts) / sum(len(ids) - 1 for ids in texts)
+
     def curve(self, contexts: Sequence[Context], texts: Sequence[Ids]) -> list[dict[str, float]]:
         """Return what scales of the change do, in rising order: loss, mean fall (nats) and the KL
         divergence above the pruned model's (nats a token).
@@ -449,14 +459,7 @@ class Tuning:
         parts = _passes(contexts)
         leads = [self.leads(part) for part in parts]
         falling = max(1, sum(2 for one in contexts if one.unrelated))
-        tokens = sum(len(ids) - 1 for ids in texts)
-
-        def drifted() -> float:
-            parts = (texts[start : start + ROWS] for start in range(0, len(texts), ROWS))
-            return sum(self.drift(part).item() for part in parts) / tokens
-
-        with self.adapters.scaled(0.0):
-            start = drifted()
+        broken = self._mean_drift(texts)
 
         def point(scale: float) -> dict[str, float]:
             loss = fallen = 0.0
@@ -465,8 +468,8 @@ class Tuning:
                     losses, falls = self.terms(part, [1] * len(part), before)
                     loss += losses.sum().item() / len(contexts)
                     fallen += falls.sum().item() / falling
-                kl = drifted() - start
-            return {"scale": scale, "loss": loss, "fall": fallen, "kl": kl}
+                rise = self._mean_drift(texts, scale) - broken
+            return {"scale": scale, "loss": loss, "fall": fallen, "kl": rise}
 
         found = [point(0.0), point(SCALES[0])]
         low, high = (1, len(SCALES)) if not within(found[-1], self.options) else (0, 0)
@@ -517,7 +520,7 @@ class Tuning:
                 bias, keep = bias + terms[0].item(), keep + terms[1].item()
             ids = self.texts[self._below(len(self.texts))]
             drift = self.drift([ids]) / (len(ids) - 1)
-            (DRIFT / self.options.lora_budget * drift).backward()
+            (self.drift_weight * drift).backward()
             self.adapters.gather()
             nn.utils.clip_grad_norm_(self.adapters.parameters(), CLIP)
             optimizer.step()
