@@ -1,8 +1,7 @@
-"""seeds.csv, adapters.csv or half.csv, and its table in bias.md, from a finished run.
+"""seeds.csv or adapters.csv, and its table in bias.md, from a finished run.
 
 python docs/seeds.py results/bias             # the paper's term over five seeds
 python docs/seeds.py results/lora adapters    # Debias-LoRA
-python docs/seeds.py results/half half        # the same at 50 % alone
 """
 
 import json
@@ -20,7 +19,6 @@ PAGE = FOLDER / "bias.md"
 TABLES = {
     "seeds": ("debias-sparsegpt", "Debias-SparseGPT"),
     "adapters": ("debias-lora", "Debias-LoRA"),
-    "half": ("debias-lora", "Debias-LoRA"),
 }
 BEGIN = "<!-- {} of docs/seeds.py -->\n"
 POINT, MEASURE = ["method", "regime"], ["benchmark", "metric"]

@@ -34,7 +34,7 @@ class Pruning(Section):
     solver: Literal[SOLVERS] = SOLVERS[0]  # type: ignore[valid-type]
     """`debias-lora`: how to prune, before the adapters"""
     lora_loss: Literal["association", "language", "none"] = "association"
-    """`debias-lora`: what is trained; controls: `language` (likelihood), `none` (the keep term)"""
+    """`debias-lora`: what is trained; controls: `language` (likelihood), `none` (mending alone)"""
     lora_budget: float = Field(0.04, gt=0, le=10)
     """`debias-lora`: how much further from the base model than pruning at most, on held-out
     texts, KL divergence in nats a token"""
