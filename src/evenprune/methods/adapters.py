@@ -19,8 +19,8 @@ A and B are the adapters of LoRA (Hu et al. 2021, arXiv 2106.09685), trained by 
 in units of its matrix, so that one learning rate fits models of any scale. Some groups and texts
 are held out. They decide how much of the change is taken: the largest scale of ``SCALES`` where
 the KL divergence is at most lora_budget above the unchanged model's and the mean of r⁰ - r at most
-``FALL``: single words may fall, not all on average. Where the loss does not fall there, nothing is
-changed.
+``FALL``: single words may fall, not all on average. Where a loss that is trained does not fall
+there, nothing is changed.
 """
 
 import contextlib
@@ -58,10 +58,10 @@ CONTEXTS = 12  # a step
 PASS = 256  # tokens in one pass, and at most a context more
 STEP = 16  # tokens
 TEXT_TOKENS = 96  # of a text at most
-LEARNED = 256  # texts at most
+LEARNED = 256  # texts at most: what the base model makes of each is kept
 ROWS = 4  # texts looked at together
 DRIFT = 0.48
-MENDED = 0.25
+MENDED = 0.25  # of KL⁰
 WARM_UP = 3  # steps
 CLIP = 5.0  # longest gradient
 HELD_OUT = 0.2  # share of the groups, and of the texts
@@ -619,13 +619,14 @@ def adapt(
         before, *found = curve
         inside = [one for one in found if within(one, options)]
         last = inside[-1] if inside else found[0]
-        kept = bool(inside) and last["loss"] < before["loss"]
+        falls = last["loss"] < before["loss"] or options.lora_loss == "none"  # a control
+        kept = bool(inside) and falls
         what = "language" if tuning.language else "association"
         why = "it does not fall" if inside else "out of budget"
         print(
             f"{what} loss of {'groups held out' if held else 'the groups'}: "
             f"{before['loss']:.4g} -> {last['loss']:.4g} at {last['scale']:.3g} times the change, "
-            f"KL divergence {last['kl']:.3g} nats a token, fall {last['fall']:.3g} nats"
+            f"KL divergence {last['kl']:+.3g} nats a token, fall {last['fall']:.3g} nats"
             f"{'' if kept else f'; {why}, nothing is changed'}",
             file=sys.stderr,
         )

@@ -157,6 +157,7 @@ class PruningRun:
         """
         for file in self.files:
             self.base.stored.update(read_header(file))
+        release_memory()  # of the blocks
         folder = self.place.folder / "shifted"
         done = self.method.shift(self.base, self.text, self.options, folder)
         for file, names, record in zip(self.files, self.shards, records, strict=True):
@@ -207,8 +208,11 @@ class PruningRun:
         )
 
     def _calibration(self) -> Batches | None:
-        """Return the activations in front of the first block; None where nothing is summed."""
-        if not self.method.summed(self.options):
+        """Return the activations in front of the first block; None where nothing is summed.
+
+        The text is looked at also by a method that shifts a model without pruning it.
+        """
+        if not self.options.calibrated:
             return None
         base = self.base
         base.load_outside(self.text.token_ids())
@@ -224,7 +228,7 @@ class PruningRun:
             losses = bos_losses(base, form, self.text.fixed)
             if note := losses and losses.objection(self.text.begins):
                 print(note, file=sys.stderr, flush=True)
-        return calibration
+        return calibration if self.method.summed(self.options) else None
 
     def _pack_pairs(self, tokens: int) -> list[Batch]:
         """Return the batches of pairs; sets ``self.packing`` to the packing that was possible.
