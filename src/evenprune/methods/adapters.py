@@ -28,12 +28,14 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ..blocks.base_model import BaseModel
 from ..blocks.block_recorder import Stop, form_of, replaced
@@ -282,6 +284,9 @@ class Tuning:
             if index >= first
         }
         self.adapters = Adapters(linears, self.generator)
+        for block in self.blocks[first:]:
+            # What is inside is made again in the backward pass: SmolLM2 takes 0.3 GB less.
+            block.forward = partial(checkpoint, block.forward, use_reentrant=False)
         self.trees = False
         self.trees = self._takes_trees()
         if not self.trees:
