@@ -24,11 +24,9 @@ TYPES = "ss.profession-b64-cf4"  # a calibration on profession alone
 METHODS = {
     "SparseGPT": PLAIN,
     "Debias-LoRA": "debias-lora",
-    "Debias-LoRA, budget 0.01": "lora.b01",
-    "Debias-LoRA, budget 0.05": "lora.b05",
+    "Debias-LoRA, budget 0.2": "lora.b20",
     "without the keep term": "lora.no-keep",
-    "adapters after pruning, inside the mask": "lora.after",  # what debias-lora is now
-    "control: the keep term alone": "lora.none",
+    "control: mending alone": "lora.none",
     "control: the change reversed": "lora.x-1",
     "control: fine-tuning on the same sentences": "lora.language",
     "Debias-SparseGPT, b = 1": "debias-sparsegpt",
@@ -37,7 +35,7 @@ METHODS = {
 }
 FOREIGN = "control: groups of other pairs"
 LINES = {  # of the picture: strength by method
-    "Debias-LoRA, budget": {"lora.b01": "0.01", "debias-lora": "0.03", "lora.b05": "0.05"},
+    "Debias-LoRA, budget": {"debias-lora": "0.04", "lora.b20": "0.2"},
     "Debias-SparseGPT, b": {"debias-sparsegpt": "1", "debias.b4": "4", "debias.b16": "16"},
 }
 MEASURES = {  # of a metric: its name, factor and decimals

@@ -96,7 +96,7 @@ def about_others(results: Path, methods: Collection[str]) -> list[dict[str, obje
 
 
 def read_rows(name: str = "seeds") -> pd.DataFrame:
-    """Return seeds.csv or adapters.csv, all as text."""
+    """Return the rows of a table, all as text."""
     return pd.read_csv(FOLDER / f"{name}.csv", dtype=str, keep_default_na=False)
 
 
@@ -118,15 +118,16 @@ def difference(row: pd.Series, against: str, factor: float, digits: int) -> str:
 def table(rows: pd.DataFrame, method: str, called: str) -> str:
     """Return a row a measure: dense, SparseGPT, and what a method changes."""
     found = rows.set_index(["method", "regime", "benchmark", "metric"])
+    regimes = [name for name in REGIMES if name in set(rows.regime)]
     head = ["", "dense"]
-    for name in REGIMES.values():
-        head += [f"SparseGPT, {name}", f"{called} less SparseGPT, {name}"]
-    lines = [f"| {' | '.join(head)} |", "| --- | ---: |" + " ---: | ---: |" * len(REGIMES)]
+    for name in regimes:
+        head += [f"SparseGPT, {REGIMES[name]}", f"{called} less SparseGPT, {REGIMES[name]}"]
+    lines = [f"| {' | '.join(head)} |", "| --- | ---: |" + " ---: | ---: |" * len(regimes)]
     for key, (name, factor, digits) in MEASURES.items():
         if ("dense", "dense", *key) not in found.index:
             continue
         cells = [name, f"{factor * float(found.loc[('dense', 'dense', *key), 'mean']):.{digits}f}"]
-        for regime in REGIMES:
+        for regime in regimes:
             plain, debias = (found.loc[(m, regime, *key)] for m in ("sparsegpt", method))
             cells += [f"{factor * float(plain['mean']):.{digits}f}"]
             cells += [difference(debias, "method", factor, digits)]

@@ -120,8 +120,9 @@ def _is_ours(path: Path, keys: Sequence[str]) -> bool:
 def covers(outer: Path, inner: Path) -> bool:
     """Return whether ``inner`` is ``outer`` or lies below it, whatever links lead there."""
     forms = (Path(os.path.abspath(inner)), inner.resolve())
+    root, there = outer.resolve(), outer.exists()
     return any(
-        place == outer.resolve() or (outer.exists() and place.exists() and place.samefile(outer))
+        place == root or (there and place.exists() and place.samefile(outer))
         for form in forms
         for place in (form, *form.parents)
     )

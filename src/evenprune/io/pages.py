@@ -1,12 +1,32 @@
 """Pages of text from Jinja templates that lie beside the module that fills them."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 LATEX_SIGNS = tuple(
     f"{kind}_{end}_string" for kind in ("block", "variable", "comment") for end in ("start", "end")
 )
+
+
+@cache
+def _environment(folder: Path, kind: str) -> Any:
+    """Return what reads and keeps the templates of a folder whose names end in ``kind``."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    signs: dict[str, Any] = dict(
+        zip(LATEX_SIGNS, ("<%", "%>", "<<", ">>", "<#", "#>"), strict=True)
+    )
+    return Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=kind == ".html",
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        **(signs if kind == ".tex" else {}),
+    )
 
 
 def fill(
@@ -18,19 +38,6 @@ def fill(
     LaTeX's signs are LaTeX's: there ``<< >>`` and ``<% %>`` stand in place of braces.
     A value that the template asks for and does not get is jinja2's UndefinedError.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    signs: dict[str, Any] = dict(
-        zip(LATEX_SIGNS, ("<%", "%>", "<<", ">>", "<#", "#>"), strict=True)
-    )
-    environment = Environment(
-        loader=FileSystemLoader(template.parent),
-        autoescape=template.name.endswith(".html.j2"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        **(signs if template.name.endswith(".tex.j2") else {}),
-    )
+    environment = _environment(template.parent, Path(template.stem).suffix)
     environment.filters.update(filters or {})
     return environment.get_template(template.name).render(values)
