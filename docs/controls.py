@@ -1,4 +1,4 @@
-"""controls.csv, two tables of bias.md and its picture, from a finished run of config/bias.yaml.
+"""controls.csv and two tables of bias.md, from a finished run of config/bias.yaml.
 
 python docs/controls.py results/bias
 """
@@ -8,16 +8,13 @@ from pathlib import Path
 
 import demo
 import pandas as pd
-from matplotlib import pyplot as plt
 from pages import between, write
 
 import evenprune
 from evenprune.comparison.differences import Tested, compare_results, judged
-from evenprune.reporting.figures import STYLE
 
 FOLDER = Path(__file__).resolve().parent
 ROWS, PAGE = FOLDER / "controls.csv", FOLDER / "bias.md"
-PICTURE = FOLDER / "pictures/bias.svg"
 BENCHMARKS = ("prose", "stereoset")
 REGIME, CALIBRATION, PLAIN = "u50", "ss-b64-cf4", "sparsegpt"
 TYPES = "ss.profession-b64-cf4"  # a calibration on profession alone
@@ -34,10 +31,6 @@ METHODS = {
     "Debias-SparseGPT, b = 16": "debias.b16",
 }
 FOREIGN = "control: groups of other pairs"
-LINES = {  # of the picture: strength by method
-    "Debias-LoRA, budget": {"debias-lora": "0.04", "lora.b20": "0.2"},
-    "Debias-SparseGPT, b": {"debias-sparsegpt": "1", "debias.b4": "4", "debias.b16": "16"},
-}
 MEASURES = {  # of a metric: its name, factor and decimals
     "ppl": ("perplexity of prose", 1, 3),
     "lms": ("StereoSet LMS, %", 100, 1),
@@ -138,35 +131,6 @@ def filled(page: str, rows: pd.DataFrame) -> str:
     return page
 
 
-def draw(rows: pd.DataFrame) -> None:
-    """Draw three measures over perplexity: both methods at three strengths, from SparseGPT."""
-    plt.style.use(STYLE)
-    rows = rows[(rows.category == "") & (rows.calibration == CALIBRATION)]
-    found = rows.set_index(["method", "metric"])
-    figure, axes = plt.subplots(1, 3, figsize=(7.2, 2.4))
-    for axis, metric in zip(axes, ("association", "ss", "lms"), strict=True):
-        name, factor, _ = MEASURES[metric]
-        for (label, strengths), marker in zip(LINES.items(), "o^", strict=True):
-            strengths = {k: v for k, v in strengths.items() if (k, "ppl") in found.index}
-            names = [PLAIN, *strengths]
-            across = [found.loc[(one, "ppl")].pruned for one in names]
-            values = [factor * found.loc[(one, metric)].pruned for one in names]
-            # Half the interval of the difference from SparseGPT, which has none itself.
-            ends = [
-                factor * (found.loc[(one, metric)].high - found.loc[(one, metric)].low) / 2
-                for one in strengths
-            ]
-            axis.errorbar(across, values, [0, *ends], marker=marker, label=label)
-            for one, x, y in zip(strengths.values(), across[1:], values[1:], strict=True):
-                axis.annotate(one, (x, y), (3, 3), textcoords="offset points", fontsize=6)
-        axis.plot(across[:1], values[:1], "ks", label="SparseGPT")
-        axis.set_xlabel("perplexity")
-        axis.set_title(name)
-    axes[0].legend()
-    figure.savefig(PICTURE, metadata={"Date": None})
-
-
 if __name__ == "__main__":
     read_run(Path(sys.argv[1])).to_csv(ROWS, index=False, lineterminator="\n")
-    draw(read_rows())
     write(PAGE, filled(PAGE.read_text(encoding="utf-8"), read_rows()))

@@ -1,4 +1,4 @@
-"""seeds.csv or adapters.csv, and its table in bias.md, from a finished run.
+"""seeds.csv or adapters.csv, its table in bias.md and the picture, from a finished run.
 
 python docs/seeds.py results/bias             # the paper's term over five seeds
 python docs/seeds.py results/lora adapters    # Debias-LoRA
@@ -11,10 +11,14 @@ from pathlib import Path
 
 import demo
 import pandas as pd
+from matplotlib import pyplot as plt
 from pages import between, write
+
+from evenprune.reporting.figures import STYLE
 
 FOLDER = Path(__file__).resolve().parent
 PAGE = FOLDER / "bias.md"
+PICTURE = FOLDER / "pictures/bias.svg"
 # Name of a table -> the method, and what it is called
 TABLES = {
     "seeds": ("debias-sparsegpt", "Debias-SparseGPT"),
@@ -142,9 +146,32 @@ def filled(page: str, name: str = "seeds") -> str:
     )
 
 
+def draw() -> None:
+    """Draw association, SS and LMS over perplexity at 50 %: a sign a seed, a shape a method."""
+    plt.style.use(STYLE)
+    figure, axes = plt.subplots(1, 3, figsize=(7.2, 2.4))
+    # SparseGPT of the run of adapters: its perplexities are those that they are compared with.
+    shown = {"adapters": ("dense", "sparsegpt", "debias-lora"), "seeds": ("debias-sparsegpt",)}
+    signs = {"dense": "k*", "sparsegpt": "ks", "debias-lora": "C0o", "debias-sparsegpt": "C1^"}
+    names = {"dense": "dense", "sparsegpt": "SparseGPT"} | dict(TABLES.values())
+    for file, methods in shown.items():
+        rows = read_rows(file)
+        found = rows[rows.regime.isin(("dense", "u50"))].set_index(["method", "metric"]).seeds
+        for method in methods:
+            values = {one: [*map(float, text.split())] for one, text in found[method].items()}
+            for axis, metric in zip(axes, ("association", "ss", "lms"), strict=True):
+                name, factor, _ = MEASURES["stereoset", metric]
+                heights = [factor * one for one in values[metric]]
+                axis.plot(values["ppl"], heights, signs[method], label=names[method])
+                axis.set(xlabel="perplexity of prose", title=name)
+    axes[0].legend()
+    figure.savefig(PICTURE, metadata={"Date": None})
+
+
 if __name__ == "__main__":
     chosen = sys.argv[2] if sys.argv[2:] else "seeds"
     read_run(Path(sys.argv[1]), TABLES[chosen][0]).to_csv(
         FOLDER / f"{chosen}.csv", index=False, lineterminator="\n"
     )
     write(PAGE, filled(PAGE.read_text(encoding="utf-8"), chosen))
+    draw()
