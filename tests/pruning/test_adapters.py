@@ -17,9 +17,11 @@ from evenprune.cli import main
 from evenprune.config.facts import REGIMES
 from evenprune.data.calibration import TokenPair, tokenize_pairs
 from evenprune.io.errors import UserError
-from evenprune.methods import adapters as module
-from evenprune.methods.adapters import SCALES, Tuning, adapt, contexts_of, split, split_texts
+from evenprune.methods import contexts as groups
+from evenprune.methods import tuning as module
+from evenprune.methods.contexts import contexts_of, split, split_texts
 from evenprune.methods.options import Options
+from evenprune.methods.tuning import SCALES, Tuning, adapt
 from evenprune.models.tensors import read_tensor
 from evenprune.models.weights import read_header
 from evenprune.pruning.check import check_model
@@ -130,13 +132,13 @@ def test_no_row_is_longer_than_what_was_tried(tmp_path, monkeypatch):
     contexts = contexts_of(pairs)
     tuning = Tuning(base, contexts, TEXTS, Options("debias-lora", "2of4"))
     whole, filled, lengths = tuning.leads(contexts), tuning._filled, []
-    monkeypatch.setattr(module, "PASS", 8)
+    monkeypatch.setattr(groups, "PASS", 8)
     monkeypatch.setattr(
         tuning, "_filled", lambda rows: lengths.append(max(map(len, rows))) or filled(rows)
     )
     torch.testing.assert_close(tuning.leads(contexts), whole, rtol=1e-3, atol=1e-4)
     assert len(lengths) > 1
-    assert max(lengths) <= 8 + max(map(module._tokens, contexts))
+    assert max(lengths) <= 8 + max(one.tokens for one in contexts)
 
 
 @pytest.mark.parametrize("trees", [True, False])
@@ -228,7 +230,7 @@ def test_nothing_is_changed_by_what_does_not_gain(why, tmp_path, monkeypatch, ca
 def test_training_lowers_the_loss_and_what_is_written_is_what_was_trained(
     name, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(module, "HELD_OUT", 0.0)  # random models have nothing to carry over
+    monkeypatch.setattr(groups, "HELD_OUT", 0.0)  # random models have nothing to carry over
     base, pairs = made(tmp_path / "model", name)
     first = {full: read_tensor(base.entry(f"{full}.weight")) for full in base.linears()}
     given = {"lora_steps": 8, "lora_rate": 0.01, "lora_budget": 10.0, "lora_blocks": 0.5}
@@ -287,7 +289,7 @@ def test_a_pruned_model_is_drawn_back_to_the_base_model(tmp_path):
 
 
 def test_the_scale_is_linear_and_its_sign_turns(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "HELD_OUT", 0.0)
+    monkeypatch.setattr(groups, "HELD_OUT", 0.0)
     base, pairs = made(tmp_path / "model")
     name = list(base.linears())[-1]
     first = read_tensor(base.entry(f"{name}.weight"))
@@ -304,7 +306,7 @@ def test_the_scale_is_linear_and_its_sign_turns(tmp_path, monkeypatch):
 def test_a_finished_training_is_taken_and_a_killed_one_ends_with_the_same_bytes(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(module, "HELD_OUT", 0.0)
+    monkeypatch.setattr(groups, "HELD_OUT", 0.0)
     base, pairs = made(tmp_path / "model")
     given = {"lora_steps": 4, "lora_rate": 0.01, "lora_budget": 10.0}
     record = adapted(base, pairs, tmp_path / "one", **given)
@@ -314,7 +316,7 @@ def test_a_finished_training_is_taken_and_a_killed_one_ends_with_the_same_bytes(
     with pytest.raises(KeyboardInterrupt):
         adapted(again, pairs, tmp_path / "two", **given)
     monkeypatch.undo()
-    monkeypatch.setattr(module, "HELD_OUT", 0.0)
+    monkeypatch.setattr(groups, "HELD_OUT", 0.0)
     assert adapted(again, pairs, tmp_path / "two", **given) == record
     for file in files:
         assert file.read_bytes() == (tmp_path / "two" / file.name).read_bytes()
@@ -359,7 +361,7 @@ def test_a_solver_prunes_and_the_adapters_are_of_what_it_leaves(
     prunable, pairs, tmp_path, monkeypatch, regime, solver
 ):
     """The zeros are those of the other method's model; what it leaves is changed."""
-    monkeypatch.setattr(module, "HELD_OUT", 0.0)  # random models have nothing to carry over
+    monkeypatch.setattr(groups, "HELD_OUT", 0.0)  # random models have nothing to carry over
     assert run(prunable, pairs, tmp_path / "out", **LORA, regime=regime, solver=solver) == 0
     assert run(prunable, pairs, tmp_path / "then", method=solver, regime=regime) == 0
     assert run(prunable, pairs, tmp_path / "moved", **LORA, regime="dense") == 0

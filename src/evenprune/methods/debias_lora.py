@@ -1,7 +1,7 @@
 """Method `debias-lora`: another method prunes, then low-rank changes of what is left are trained
 until the sentence pairs depend less on the group that they are about.
 
-See ``methods/adapters.py`` for the loss. Trained before pruning, such changes lower association as
+See ``methods/tuning.py`` for the loss. Trained before pruning, such changes lower association as
 much, but a pruning of other weights leaves a perplexity by chance 1 or 2 % higher or lower.
 """
 
@@ -14,13 +14,13 @@ import torch
 from ..blocks.base_model import BaseModel
 from ..blocks.packing import Text
 from ..config.facts import DENSE, RegimeFacts
-from .adapters import adapt
 from .hessian import Gram
 from .magnitude import METHOD as MAGNITUDE
 from .method import Method
 from .metric import Group, Solved
 from .options import Options
 from .sparsegpt import METHOD as SPARSEGPT
+from .tuning import adapt
 from .wanda import METHOD as WANDA
 
 SOLVERS: dict[str, Method] = {"sparsegpt": SPARSEGPT, "wanda": WANDA, "magnitude": MAGNITUDE}
