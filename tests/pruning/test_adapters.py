@@ -122,7 +122,7 @@ def test_a_model_that_takes_no_trees_says_so_and_scores_the_same(tmp_path, capsy
     config = tmp_path / "model/config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"sliding_window": 2}))
     plain = Tuning(base, contexts, TEXTS, options)
-    assert (tuning.trees, plain.trees) == (True, False)
+    assert (tuning.scorer.trees, plain.scorer.trees) == (True, False)
     assert "takes one sentence a row, which takes longer" in capsys.readouterr().err
     torch.testing.assert_close(tuning.leads(contexts), plain.leads(contexts), rtol=1e-3, atol=1e-4)
 
@@ -131,10 +131,10 @@ def test_no_row_is_longer_than_what_was_tried(tmp_path, monkeypatch):
     base, pairs = made(tmp_path / "model", count=6)
     contexts = contexts_of(pairs)
     tuning = Tuning(base, contexts, TEXTS, Options("debias-lora", "2of4"))
-    whole, filled, lengths = tuning.leads(contexts), tuning._filled, []
+    whole, filled, lengths = tuning.leads(contexts), tuning.scorer._filled, []
     monkeypatch.setattr(groups, "PASS", 8)
     monkeypatch.setattr(
-        tuning, "_filled", lambda rows: lengths.append(max(map(len, rows))) or filled(rows)
+        tuning.scorer, "_filled", lambda rows: lengths.append(max(map(len, rows))) or filled(rows)
     )
     torch.testing.assert_close(tuning.leads(contexts), whole, rtol=1e-3, atol=1e-4)
     assert len(lengths) > 1
@@ -146,8 +146,8 @@ def test_the_gradient_is_that_of_single_sentences_in_float64(trees, tmp_path):
     base, pairs = made(tmp_path / "model", count=6)
     contexts = contexts_of(pairs)
     tuning = drawn(Tuning(base, contexts, TEXTS, Options("debias-lora", "2of4")))
-    assert tuning.trees
-    tuning.trees = trees
+    assert tuning.scorer.trees
+    tuning.scorer.trees = trees
     leads = tuning.leads(contexts)
     losses, falls = tuning.terms(contexts, [1] * len(contexts), leads)
     drift = tuning.drift(TEXTS[:1])

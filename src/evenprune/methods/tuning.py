@@ -23,7 +23,6 @@ the KL divergence is at most lora_budget above the unchanged model's and the mea
 there, nothing is changed.
 """
 
-import contextlib
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -36,26 +35,22 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..blocks.base_model import BaseModel
-from ..blocks.block_recorder import Stop, form_of, replaced
-from ..blocks.probe import TOLERANCE, tree_objection
 from ..data.calibration import TokenPair
 from ..io.checksums import read_sealed, sealed
 from ..io.errors import UserError
 from ..io.files import sha256_file, write_json
-from ..io.onednn import missing
 from ..io.progress import Progress
 from ..io.reading import expected_form
-from ..models.architecture import find_blocks, find_linears, rows_of
+from ..models.architecture import find_linears, rows_of
 from ..models.loading import load_model, release_memory
 from ..models.tensors import read_tensor, write_tensors
-from ..models.token_trees import Tree, common_prefix, merged, visible
 from ..models.weights import read_header
 from .adapters import Adapters
 from .contexts import JUDGED, PASS, Context, Ids, contexts_of, passes, split, split_texts
 from .options import Options
+from .scorer import Scorer
 
 CONTEXTS = 12  # a step
-STEP = 16  # tokens
 LEARNED = 256  # texts at most: what the base model makes of each is kept
 ROWS = 4  # texts looked at together
 DRIFT = 0.48
@@ -88,27 +83,27 @@ class Tuning:
             base.folder, base.device, base.compute_dtype, attn_implementation="eager"
         )
         self.model.requires_grad_(False)
-        _, self.blocks = find_blocks(self.model)
-        self.form = form_of(*self._last(self._filled([(0, 1)])))
+        self.scorer = Scorer(self.model)
+        blocks = self.scorer.blocks
         # Of texts: what the base model's last block returns.
         self.base_states = self._states([*self.texts, *measured])
         for name in base.linears():
             weight = self.model.get_parameter(f"{name}.weight")
             weight.copy_(read_tensor(base.entry(f"{name}.weight")))  # as pruned
-        first = len(self.blocks) - max(1, round(options.lora_blocks * len(self.blocks)))
+        first = len(blocks) - max(1, round(options.lora_blocks * len(blocks)))
         linears = {
             f"{base.block_name(index)}.{name}": linear
-            for index, block in enumerate(self.blocks)
+            for index, block in enumerate(blocks)
             for name, linear in find_linears(block).items()
             if index >= first
         }
         self.adapters = Adapters(linears, self.generator)
-        for block in self.blocks[first:]:
+        for block in blocks[first:]:
             # What is inside is made again in the backward pass: SmolLM2 takes 0.3 GB less.
             block.forward = partial(checkpoint, block.forward, use_reentrant=False)
-        self.trees = False
-        self.trees = self._takes_trees()
-        if not self.trees:
+        context = max(contexts, key=lambda one: one.tokens)
+        parts = [context.own, context.pairs[1]]
+        if not self.scorer.take_trees(parts, PASS + context.tokens):
             name = type(self.model).__name__
             print(f"note: {name} takes one sentence a row, which takes longer", file=sys.stderr)
         self.queue: list[int] = []
@@ -118,112 +113,12 @@ class Tuning:
     def _below(self, count: int) -> int:
         return int(torch.randint(count, (1,), generator=self.generator))
 
-    @torch.no_grad()
-    def _takes_trees(self) -> bool:
-        """Return whether the sentences of a pass can stand in one row: tried with long ones."""
-        context = max(self.contexts, key=lambda one: one.tokens)
-        if tree_objection(self.model, PASS + context.tokens):
-            return False
-        parts = [context.own, context.pairs[1]]
-        try:
-            alone, self.trees = torch.cat(self._scored(parts)), True
-            together = torch.cat(self._scored(parts))
-        except torch.OutOfMemoryError:
-            raise
-        except (AttributeError, NotImplementedError, TypeError, ValueError, RuntimeError):
-            return False
-        apart = (alone - together).abs() / alone.abs().clamp(min=1.0)
-        return bool(apart.max() <= TOLERANCE[self.model.dtype])
-
-    def _filled(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """Return rows filled up at the right to a multiple of ``STEP``: attention is causal.
-
-        A CPU's library makes code for each shape that comes, and keeps it.
-        """
-        length = -(-max(map(len, rows)) // STEP) * STEP
-        filled = [[*row, *(0,) * (length - len(row))] for row in rows]
-        return torch.tensor(filled, device=self.model.device)
-
-    def _last(self, ids: Tensor, trees: Sequence[Tree] = ()) -> tuple[Any, Tensor]:
-        """Return what the last block returns for ids (r, l), and what it was given.
-
-        Where the rows are ``trees``, a token sees those before it in its own sentences alone.
-        """
-        options: dict[str, Tensor] = {}
-        if trees:
-            padded = [
-                one._replace(tokens=row) for one, row in zip(trees, ids.tolist(), strict=True)
-            ]
-            seen, places = visible(padded)
-            mask = torch.zeros(seen.shape, dtype=self.model.dtype)
-            mask.masked_fill_(~seen, torch.finfo(mask.dtype).min)
-            options["attention_mask"] = mask[:, None].to(ids.device)
-            options["position_ids"] = places.to(ids.device)
-        found: list[Any] = []
-
-        def hook(_module: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
-            found.extend((output, args[0] if args else kwargs["hidden_states"]))
-            raise Stop
-
-        handle = self.blocks[-1].register_forward_hook(hook, with_kwargs=True)
-        try:
-            with contextlib.suppress(Stop):
-                self.model(input_ids=ids, use_cache=False, **options)
-        finally:
-            handle.remove()
-        return found[0], found[1]
-
-    def _logits(self, hidden: Tensor) -> Tensor:
-        """Return the logits (p, v) float32 of what the last block returns at p positions, (p, d).
-
-        What follows the blocks (final norm, scaling, soft-capping, the output embeddings) is the
-        model's own code, run with these positions put in the blocks' place.
-        """
-        hidden = hidden[:, None]
-        ids = torch.zeros(len(hidden), 1, dtype=torch.int64, device=hidden.device)
-
-        def take(index: int, args: tuple, kwargs: dict) -> Any:
-            if index == len(self.blocks) - 1:
-                return self.form.fill(hidden)
-            return self.form.fill(args[0] if args else kwargs["hidden_states"])
-
-        with replaced(self.blocks, take):
-            return self.model(input_ids=ids, use_cache=False).logits[:, 0].float()
-
-    def _scored(self, parts: Sequence[Sequence[Ids]]) -> list[Tensor]:
-        """Return log p of the sentences of each part, less that of what they begin with alike."""
-        rows = [ids for part in parts for ids in part]
-        starts = [1 if self.language else _start(part) for part in parts for _ in part]
-        trees = [merged(part) for part in ([rows] if self.trees else [[ids] for ids in rows])]
-        paths = [(tree, path) for tree, one in enumerate(trees) for path in one.paths]
-        # Of each scored token: its row, where the token before it stands, and itself.
-        owners, spots, wanted = zip(
-            *(
-                (row, (tree, path[place - 1]), rows[row][place])
-                for row, (tree, path) in enumerate(paths)
-                for place in range(starts[row], len(rows[row]))
-            ),
-            strict=True,
-        )
-        number = {spot: k for k, spot in enumerate(dict.fromkeys(spots))}
-        places = [*number, *[spots[0]] * missing(len(number))]
-        tree, node = torch.tensor(places, device=self.model.device).T
-        ids = self._filled([one.tokens for one in trees])
-        last = self._last(ids, trees if self.trees else ())[0]
-        logits = self._logits(self.form.hidden(last)[tree, node])
-        place = torch.tensor([number[spot] for spot in spots], device=logits.device)
-        token = torch.tensor(wanted, device=logits.device)
-        found = logits[place, token] - logits.logsumexp(-1)[place]
-        owner = torch.tensor(owners, device=logits.device)
-        scores = torch.zeros(len(rows), device=logits.device).index_add(0, owner, found)
-        return list(scores.split([len(part) for part in parts]))
-
     def leads(self, contexts: Sequence[Context]) -> Tensor:
         """Return r⁰ (c, 2) of contexts: their ``lead`` in the unchanged model."""
         scored = []
         with self.adapters.scaled(0.0):
             for part in passes(contexts, own=True):
-                scored += self._scored([one.own for one in part])
+                scored += self.scorer.log_p([one.own for one in part], self.language)
         return torch.stack([_lead(own) for own in scored])
 
     def terms(
@@ -232,7 +127,7 @@ class Tuning:
         """Return the loss (c,) of contexts, each with the other group of that number, and their
         falls r⁰ - r, (c, 2); ``leads`` is r⁰."""
         foreign = [one.pairs[other] for one, other in zip(contexts, others, strict=True)]
-        scored = self._scored([*(one.own for one in contexts), *foreign])
+        scored = self.scorer.log_p([*(one.own for one in contexts), *foreign], self.language)
         own = scored[: len(contexts)]
         falls = leads - torch.stack([_lead(one) for one in own])
         pairs = torch.stack([one[:2] for one in scored]).reshape(2, -1, 2)
@@ -250,19 +145,18 @@ class Tuning:
         """Return what the last block returns for texts, (l, d) each."""
         found = {}
         for ids in texts:
-            last = self.form.hidden(self._last(self._filled([ids]))[0])
-            found[ids] = last[0, : len(ids)].clone()
+            found[ids] = self.scorer.states([ids])[0, : len(ids)].clone()
         return found
 
     def drift(self, texts: Sequence[Ids]) -> Tensor:
         """Return KL(base ‖ changed) of texts, a sum over positions, nats."""
         before = [self.base_states[ids] for ids in texts]
-        after = self.form.hidden(self._last(self._filled(texts))[0])
+        after = self.scorer.states(texts)
         total = torch.zeros((), device=after.device)
         for ids, one, two in zip(texts, before, after, strict=True):
             with torch.no_grad():
-                wanted = self._logits(one)[:-1].log_softmax(-1)
-            found = self._logits(two[: len(ids)])[:-1].log_softmax(-1)
+                wanted = self.scorer.logits(one)[:-1].log_softmax(-1)
+            found = self.scorer.logits(two[: len(ids)])[:-1].log_softmax(-1)
             total = total + nn.functional.kl_div(found, wanted, log_target=True, reduction="sum")
         return total
 
@@ -365,11 +259,6 @@ def keep_term(falls: Tensor) -> Tensor:
     return falls.relu().square().mean(1)
 
 
-def _start(part: Sequence[Ids]) -> int:
-    """Return where the sentences of a part begin to differ, at least 1."""
-    return max(1, min(common_prefix(part[0], ids) for ids in part[1:]))
-
-
 def _lead(own: Tensor) -> Tensor:
     """Return r (2,) of the scores of a context's own sentences; 0 without the third."""
     return own[:2] - own[2] if len(own) > 2 else torch.zeros_like(own)
@@ -439,7 +328,7 @@ def adapt(
             "contexts": len(used),
             "contexts_held_out": len(held),
             "contexts_without_unrelated": without,
-            "trees": tuning.trees,
+            "trees": tuning.scorer.trees,
             "before": before["loss"],
             "after": last["loss"],
             "scale": last["scale"] if kept else 0.0,
