@@ -17,6 +17,31 @@ from .contexts import Ids
 STEP = 16  # tokens
 
 
+class LogProbs(torch.autograd.Function):
+    """``logits[place, token] - logsumexp(logits)[place]``, (s,), of logits (p, v).
+
+    The gradient takes one buffer of the logits' size; autograd's own takes three at a time.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, place: Tensor, token: Tensor) -> Tensor:
+        """Return the log-probabilities of tokens."""
+        total = logits.logsumexp(-1)
+        ctx.save_for_backward(logits, total, place, token)
+        return logits[place, token] - total[place]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradient for the logits."""
+        logits, total, place, token = ctx.saved_tensors
+        (grad,) = grads
+        summed = torch.zeros_like(total).index_put((place,), -grad, accumulate=True)
+        found = (logits - total[:, None]).exp_().mul_(summed[:, None])
+        spots, index = torch.stack([place, token]).unique(dim=1, return_inverse=True)
+        found[*spots] += grad.new_zeros(spots.shape[1]).index_add(0, index, grad)
+        return found, None, None
+
+
 class Scorer:
     """What the sentences of parts, and the tokens of texts, have in a model."""
 
@@ -131,7 +156,7 @@ class Scorer:
         logits = self.logits(self.form.hidden(last)[tree, node])
         place = torch.tensor([number[spot] for spot in spots], device=logits.device)
         token = torch.tensor(wanted, device=logits.device)
-        found = logits[place, token] - logits.logsumexp(-1)[place]
+        found = LogProbs.apply(logits, place, token)
         owner = torch.tensor(owners, device=logits.device)
         scores = torch.zeros(len(rows), device=logits.device).index_add(0, owner, found)
         return list(scores.split([len(part) for part in parts]))
