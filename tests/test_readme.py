@@ -197,23 +197,25 @@ def test_the_verdict_on_the_papers_term_is_that_of_its_run():
 def test_the_verdict_on_adapters_is_that_of_its_run():
     """docs/adapters.csv has what Debias-LoRA changes."""
     found = seeds.read_rows("adapters").set_index(["method", "regime", "metric"]).sort_index()
-    one, plain = (found.loc[method, "u50"] for method in ("debias-lora", "sparsegpt"))
-    assert all(len(values.split()) == 5 for values in one.seeds)
-    changed = one.method_diff[["association", "ss", "lms", "ppl"]].astype(float)
-    share = -100 * changed.association / float(plain["mean"].association)
-    part = -100 * changed.ss / (float(plain["mean"].ss) - 0.5)
-    less = 100 * (1 - changed.ppl)
-    tested = one.loc[changed.index]
-    assert (tested.method_p_holm.astype(float) < 0.05).all()
-    assert list(tested.method_verdict[["lms", "ppl"]]) == ["better", "better"]
-    others = [100 * float(row["mean"].ss_others) for row in (plain, one)]
-    text = said(seeds.PAGE)
-    assert f"takes {share:.0f} % off" in text
-    assert f"perplexity is {less:.0f} % lower" in text
-    assert f"SS falls by {-100 * changed.ss:.1f} points, {part:.0f} % of what it" in text
-    assert "have {:.1f} with SparseGPT and {:.1f} here".format(*others) in text
-    assert f"takes {share:.0f} % off the association** that SparseGPT leaves at 50 %" in README
-    assert f"{less:.0f} % off its perplexity" in README
+    numbers = []
+    for regime, count in zip(REGIMES, (5, 4), strict=True):
+        one, plain = (found.loc[method, regime] for method in ("debias-lora", "sparsegpt"))
+        assert all(len(values.split()) == count for values in one.seeds)
+        tested = one.loc[["association", "ss", "lms", "ppl"]]
+        assert (tested.method_p_holm.astype(float) < 0.05).all()
+        assert list(tested.method_verdict[["lms", "ppl"]]) == ["better", "better"]
+        tie, fall, _, ratio = tested.method_diff.astype(float)
+        share = -100 * tie / float(plain["mean"].association)
+        part = -100 * fall / (float(plain["mean"].ss) - 0.5)
+        others = [100 * float(row["mean"].ss_others) for row in (plain, one)]
+        numbers.append((share, 100 * (1 - ratio), -100 * fall, part, *others))
+    shares, less, falls, parts, before, after = zip(*numbers, strict=True)
+    page = said(seeds.PAGE)
+    for text in (page, README):
+        assert "takes {:.0f} % (50 %) and {:.0f} % (2:4) off".format(*shares) in text
+        assert "perplexity is {:.0f} and {:.0f} % lower".format(*less) in text
+    assert "falls by {:.1f} and {:.1f} points, {:.0f} and {:.0f} %".format(*falls, *parts) in page
+    assert "{:.1f} and {:.1f} with SparseGPT, {:.1f} and {:.1f}".format(*before, *after) in page
 
 
 def test_what_the_controls_show_is_in_their_rows():
