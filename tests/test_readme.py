@@ -233,8 +233,7 @@ def test_what_the_controls_show_is_in_their_rows():
     mended = rows[(rows.method == "lora.none") & (rows.metric == "ppl")].difference.item()
     assert f"takes off {100 * (1 - mended):.0f} % of perplexity" in text
     assert f"mending alone: {100 * (1 - mended):.0f} %" in README
-    types = found.xs(controls.TYPES, level="calibration").loc["debias-lora"]
-    types = types.loc[["race", "gender"]]
+    types = found.xs(controls.TYPES, level="calibration").loc["debias-lora"].loc[["race", "gender"]]
     shares = -100 * types.difference / types.dense
     assert "{:.0f} % for race and by {:.0f} % for gender".format(*shares) in text
     assert (types.p_holm < 0.05).all()

@@ -21,6 +21,7 @@ from evenprune.methods import contexts as groups
 from evenprune.methods import tuning as module
 from evenprune.methods.contexts import contexts_of, split, split_texts
 from evenprune.methods.options import Options
+from evenprune.methods.scorer import LogProbs
 from evenprune.methods.tuning import SCALES, Tuning, adapt
 from evenprune.models.tensors import read_tensor
 from evenprune.models.weights import read_header
@@ -73,6 +74,12 @@ def in_float64(base):
     model = AutoModelForCausalLM.from_pretrained(base.folder, dtype=torch.float64).eval()
     model.set_attn_implementation("eager")
     return model.requires_grad_(False)
+
+
+@pytest.fixture
+def all_used(monkeypatch):
+    """Random models have nothing to carry over to other groups."""
+    monkeypatch.setattr(groups, "HELD_OUT", 0.0)
 
 
 def drawn(tuning, size=0.05):
@@ -139,6 +146,12 @@ def test_no_row_is_longer_than_what_was_tried(tmp_path, monkeypatch):
     torch.testing.assert_close(tuning.leads(contexts), whole, rtol=1e-3, atol=1e-4)
     assert len(lengths) > 1
     assert max(lengths) <= 8 + max(one.tokens for one in contexts)
+
+
+def test_log_probabilities_have_their_gradient_where_tokens_repeat():
+    logits = torch.randn(3, 5, dtype=torch.float64, requires_grad=True)
+    place, token = torch.tensor([[0, 0, 1, 1, 2], [1, 1, 1, 2, 4]])
+    assert torch.autograd.gradcheck(lambda given: LogProbs.apply(given, place, token), [logits])
 
 
 @pytest.mark.parametrize("trees", [True, False])
@@ -227,10 +240,7 @@ def test_nothing_is_changed_by_what_does_not_gain(why, tmp_path, monkeypatch, ca
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
-def test_training_lowers_the_loss_and_what_is_written_is_what_was_trained(
-    name, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(groups, "HELD_OUT", 0.0)  # random models have nothing to carry over
+def test_training_lowers_the_loss_and_what_is_written_is_what_was_trained(name, tmp_path, all_used):
     base, pairs = made(tmp_path / "model", name)
     first = {full: read_tensor(base.entry(f"{full}.weight")) for full in base.linears()}
     given = {"lora_steps": 8, "lora_rate": 0.01, "lora_budget": 10.0, "lora_blocks": 0.5}
@@ -288,8 +298,7 @@ def test_a_pruned_model_is_drawn_back_to_the_base_model(tmp_path):
     assert tuning.curve(contexts_of(pairs), TEXTS)[-1]["kl"] < 0
 
 
-def test_the_scale_is_linear_and_its_sign_turns(tmp_path, monkeypatch):
-    monkeypatch.setattr(groups, "HELD_OUT", 0.0)
+def test_the_scale_is_linear_and_its_sign_turns(tmp_path, all_used):
     base, pairs = made(tmp_path / "model")
     name = list(base.linears())[-1]
     first = read_tensor(base.entry(f"{name}.weight"))
@@ -304,19 +313,16 @@ def test_the_scale_is_linear_and_its_sign_turns(tmp_path, monkeypatch):
 
 
 def test_a_finished_training_is_taken_and_a_killed_one_ends_with_the_same_bytes(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, all_used
 ):
-    monkeypatch.setattr(groups, "HELD_OUT", 0.0)
     base, pairs = made(tmp_path / "model")
     given = {"lora_steps": 4, "lora_rate": 0.01, "lora_budget": 10.0}
     record = adapted(base, pairs, tmp_path / "one", **given)
     files = sorted((tmp_path / "one").glob("block-*"))
-    monkeypatch.setattr(module, "write_json", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     again, _ = made(tmp_path / "model")
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), monkeypatch.context() as once:
+        once.setattr(module, "write_json", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         adapted(again, pairs, tmp_path / "two", **given)
-    monkeypatch.undo()
-    monkeypatch.setattr(groups, "HELD_OUT", 0.0)
     assert adapted(again, pairs, tmp_path / "two", **given) == record
     for file in files:
         assert file.read_bytes() == (tmp_path / "two" / file.name).read_bytes()
@@ -358,10 +364,9 @@ def run(base, pairs, out, **options):
 
 @pytest.mark.parametrize(("regime", "solver"), [("2of4", "sparsegpt"), ("u50", "wanda")])
 def test_a_solver_prunes_and_the_adapters_are_of_what_it_leaves(
-    prunable, pairs, tmp_path, monkeypatch, regime, solver
+    prunable, pairs, tmp_path, all_used, regime, solver
 ):
     """The zeros are those of the other method's model; what it leaves is changed."""
-    monkeypatch.setattr(groups, "HELD_OUT", 0.0)  # random models have nothing to carry over
     assert run(prunable, pairs, tmp_path / "out", **LORA, regime=regime, solver=solver) == 0
     assert run(prunable, pairs, tmp_path / "then", method=solver, regime=regime) == 0
     assert run(prunable, pairs, tmp_path / "moved", **LORA, regime="dense") == 0

@@ -37,6 +37,7 @@ class LogProbs(torch.autograd.Function):
         (grad,) = grads
         summed = torch.zeros_like(total).index_put((place,), -grad, accumulate=True)
         found = (logits - total[:, None]).exp_().mul_(summed[:, None])
+        # Tokens that repeat are summed first, as autograd does: the same bytes.
         spots, index = torch.stack([place, token]).unique(dim=1, return_inverse=True)
         found[*spots] += grad.new_zeros(spots.shape[1]).index_add(0, index, grad)
         return found, None, None
@@ -62,13 +63,12 @@ class Scorer:
         try:
             alone, self.trees = torch.cat(self.log_p(parts)), True
             together = torch.cat(self.log_p(parts))
+            apart = (alone - together).abs() / alone.abs().clamp(min=1.0)
+            self.trees = bool(apart.max() <= TOLERANCE[self.model.dtype])
         except torch.OutOfMemoryError:
             raise
         except (AttributeError, NotImplementedError, TypeError, ValueError, RuntimeError):
             self.trees = False
-            return False
-        apart = (alone - together).abs() / alone.abs().clamp(min=1.0)
-        self.trees = bool(apart.max() <= TOLERANCE[self.model.dtype])
         return self.trees
 
     def _filled(self, rows: Sequence[Sequence[int]]) -> Tensor:

@@ -1,6 +1,4 @@
-"""Low-rank changes ``ΔW = B A ∘ M``, trained against a bias loss as far as a budget allows.
-
-M is 1 where a weight is and 0 where it was taken away: what is pruned stays so.
+"""Adapters (``adapters.py``), trained against a bias loss as far as a budget allows.
 
 A context is one pair of sentences about its own group and the same pair about other groups. Its gap
 for a group is ``log p(x0) - log p(x1)``; how common the words of the two sentences are is the same
@@ -15,18 +13,17 @@ on one that makes none, but not fall. KL is the divergence from the model before
 token of the texts, so that what is trained also mends what pruning broke. KL⁰ is that of the
 unchanged model, 0 where nothing is pruned: where much is broken, mending must not be all.
 
-A and B are the adapters of LoRA (Hu et al. 2021, arXiv 2106.09685), trained by AdamW; an adapter is
-in units of its matrix, so that one learning rate fits models of any scale. Some groups and texts
-are held out. They decide how much of the change is taken: the largest scale of ``SCALES`` where
-the KL divergence is at most lora_budget above the unchanged model's and the mean of r⁰ - r at most
-``FALL``: single words may fall, not all on average. Where a loss that is trained does not fall
-there, nothing is changed.
+A and B are trained by AdamW. Some groups and texts are held out. They decide how much of the change
+is taken: the largest scale of ``SCALES`` where the KL divergence is at most lora_budget above the
+unchanged model's and the mean of r⁰ - r at most ``FALL``: single words may fall, not all on
+average. Where a loss that is trained does not fall there, nothing is changed.
 """
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -101,12 +98,11 @@ class Tuning:
         for block in blocks[first:]:
             # What is inside is made again in the backward pass: SmolLM2 takes 0.3 GB less.
             block.forward = partial(checkpoint, block.forward, use_reentrant=False)
-        context = max(contexts, key=lambda one: one.tokens)
-        parts = [context.own, context.pairs[1]]
-        if not self.scorer.take_trees(parts, PASS + context.tokens):
+        longest = max(contexts, key=lambda one: one.tokens)
+        tried = [longest.own, longest.pairs[1]]
+        if not self.scorer.take_trees(tried, PASS + longest.tokens):
             name = type(self.model).__name__
             print(f"note: {name} takes one sentence a row, which takes longer", file=sys.stderr)
-        self.queue: list[int] = []
         broken = self._mean_drift(self.texts[:JUDGED])
         self.drift_weight = DRIFT / (options.lora_budget + MENDED * broken)
 
@@ -143,10 +139,7 @@ class Tuning:
     @torch.no_grad()
     def _states(self, texts: Sequence[Ids]) -> dict[Ids, Tensor]:
         """Return what the last block returns for texts, (l, d) each."""
-        found = {}
-        for ids in texts:
-            found[ids] = self.scorer.states([ids])[0, : len(ids)].clone()
-        return found
+        return {ids: self.scorer.states([ids])[0, : len(ids)].clone() for ids in texts}
 
     def drift(self, texts: Sequence[Ids]) -> Tensor:
         """Return KL(base ‖ changed) of texts, a sum over positions, nats."""
@@ -200,14 +193,11 @@ class Tuning:
                 low = middle + 1
         return sorted(found, key=lambda one: one["scale"])
 
-    def _next(self) -> list[Context]:
-        chosen: list[Context] = []
-        while len(chosen) < min(CONTEXTS, len(self.contexts)):
-            if not self.queue:
-                order = torch.randperm(len(self.contexts), generator=self.generator)
-                self.queue = order.tolist()
-            chosen.append(self.contexts[self.queue.pop()])
-        return chosen
+    def _drawn(self) -> Iterator[Context]:
+        """Yield all contexts in an order drawn anew, again and again."""
+        while True:
+            order = torch.randperm(len(self.contexts), generator=self.generator).tolist()
+            yield from (self.contexts[k] for k in reversed(order))
 
     def train(self) -> list[dict[str, float]]:
         """Train the adapters; return the terms of the loss of each step."""
@@ -223,9 +213,9 @@ class Tuning:
         )
         progress = Progress(steps, "adapters")
         trained = float(self.options.lora_loss != "none")
-        records = []
+        records, drawn = [], self._drawn()
         for _ in range(steps):
-            chosen = self._next()
+            chosen = list(islice(drawn, min(CONTEXTS, len(self.contexts))))
             bias = keep = 0.0
             parts = passes(chosen)
             leads = self.leads(chosen)
