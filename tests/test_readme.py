@@ -198,9 +198,9 @@ def test_the_verdict_on_adapters_is_that_of_its_run():
     """docs/adapters.csv has what Debias-LoRA changes."""
     found = seeds.read_rows("adapters").set_index(["method", "regime", "metric"]).sort_index()
     numbers = []
-    for regime, count in zip(REGIMES, (5, 4), strict=True):
+    for regime in REGIMES:
         one, plain = (found.loc[method, regime] for method in ("debias-lora", "sparsegpt"))
-        assert all(len(values.split()) == count for values in one.seeds)
+        assert all(len(values.split()) == 5 for values in one.seeds)
         tested = one.loc[["association", "ss", "lms", "ppl"]]
         assert (tested.method_p_holm.astype(float) < 0.05).all()
         assert list(tested.method_verdict[["lms", "ppl"]]) == ["better", "better"]

@@ -50,6 +50,7 @@ def user(repo, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_it_plans_what_the_checkout_plans_and_runs_on_the_installed_package(user):
     assert counts(snakemake(user, "-n", "--cores", "1").stdout) == planned("world")
     target = "results/world/sources/data/mmlu.json"
