@@ -69,13 +69,14 @@ def pruning(made):
     write_rows(root / "in/pairs.jsonl", random_pairs(6))
     write_rows(root / "in/texts.jsonl", [{"id": f"t{k}", "text": "a b c d e f"} for k in range(2)])
     given = {"pairs": "../in/pairs.jsonl", "texts": "../in/texts.jsonl", "work": "../out-work"}
-    words = prune_command("../in/base", "../out", **given)
+    words = prune_command("../in/base", "../out", **given, check="../check.json")
+    made_here = ("out", "out-work", "check.json")
     own = {"model folders": ("in/base/*",), "own files": ("in/*.jsonl",)}
-    yield Scene("prune", root, words, ("out", "out-work"), own)
+    yield Scene("prune", root, words, made_here, own)
     resumed = shutil.copytree(root, made / "resumed")
     _interrupted(resumed, words, Workspace, "finish", 2)
     left = {"records": ("out-work/**/*",)}
-    yield Scene("prune, resumed", resumed, words, ("out", "out-work"), left, ("out-work/**/*",))
+    yield Scene("prune, resumed", resumed, words, made_here, left, ("out-work/**/*",))
     pruned = made / "pruned"
     shutil.copytree(root / "in/base", pruned / "in/base")
     with inside(root):
