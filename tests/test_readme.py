@@ -223,12 +223,11 @@ def test_what_the_controls_show_is_in_their_rows():
     rows, text = controls.read_rows(), said(controls.PAGE)
     found = rows[rows.metric == "association"].set_index(["method", "calibration", "category"])
     here = found.xs((controls.CALIBRATION, ""), level=("calibration", "category"))
-    plain = here.loc["sparsegpt", "pruned"]
-    back = here.loc["lora.none", "difference"] / plain
-    assert f"Mending alone raises association by {100 * back:.0f} %" in text
-    turned = here.loc["lora.x-1"]
-    z = turned.difference / ((turned.high - turned.low) / (2 * 1.96))
-    assert f"(z = {z:.1f})" in text
+    shares = here.difference / here.loc["sparsegpt", "pruned"]
+    z = 2 * 1.96 * here.difference / (here.high - here.low)
+    assert f"Mending alone raises association by {100 * shares['lora.none']:.0f} %" in text
+    assert round(shares["lora.x-1"], 1) == 0.5
+    assert f"(z = {z['lora.x-1']:.1f})" in text
     mended = rows[(rows.method == "lora.none") & (rows.metric == "ppl")].difference.item()
     assert f"takes off {100 * (1 - mended):.0f} % of perplexity" in text
     assert f"mending alone: {100 * (1 - mended):.0f} %" in README
