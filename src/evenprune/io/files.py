@@ -74,7 +74,7 @@ def disk_errors(path: Path | str) -> Iterator[None]:
     """Turn a full or broken disk, or "no permission", while writing ``path`` into one UserError."""
     try:
         yield
-    except OSError as error:
+    except Exception as error:
         root = user_cache()
         where = "set EVENPRUNE_CACHE to" if root and root in Path(path).parents else "choose"
         reasons = {
@@ -84,9 +84,10 @@ def disk_errors(path: Path | str) -> Iterator[None]:
             errno.EACCES: f"permission denied: {where} a folder that you may write to",
             errno.EROFS: f"the file system is read-only: {where} another folder",
         }
-        # That of a whole folder that was copied has the reasons in its text alone.
-        copied = str(error) if isinstance(error, shutil.Error) else ""
-        number = next((one for one in reasons if f"[Errno {one}]" in copied), error.errno)
+        # Of a whole folder that was copied, and in Rust, the reason is in the text alone.
+        said = "" if isinstance(error, UserError) else str(error)
+        told = (one for one in reasons if f"[Errno {one}]" in said or f"(os error {one})" in said)
+        number = next(told, getattr(error, "errno", None))
         if number in reasons:
             raise UserError(
                 f"could not write {path}: {reasons[number]}, then run the same command again"
