@@ -117,10 +117,12 @@ def test_no_name_from_a_file_steers_the_terminal():
     assert str(error) == "expected one of \\x1b[2J\\u202e, got\n two"
 
 
-@pytest.mark.parametrize("form", ["single", "copied"])
-def test_a_full_disk_is_one_sentence(form, tmp_path):
-    full = OSError(errno.ENOSPC, "No space left on device")
-    error = full if form == "single" else shutil.Error([("a", "b", str(full))])
+FULL = OSError(errno.ENOSPC, "No space left on device")
+COPIED = shutil.Error([("a", "b", str(FULL))])
+
+
+@pytest.mark.parametrize("error", [FULL, COPIED, Exception("of Rust (os error 28)")])
+def test_a_full_disk_is_one_sentence(error, tmp_path):
     for writing in (disk_errors, files.atomic_path):
         with pytest.raises(UserError, match="the disk is full"), writing(tmp_path / "x"):
             raise error
