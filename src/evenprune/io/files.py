@@ -86,7 +86,8 @@ def disk_errors(path: Path | str) -> Iterator[None]:
         }
         # Of a whole folder that was copied, and in Rust, the reason is in the text alone.
         said = "" if isinstance(error, UserError) else str(error)
-        told = (one for one in reasons if f"[Errno {one}]" in said or f"(os error {one})" in said)
+        form = "[Errno {}]" if isinstance(error, shutil.Error) else "(os error {})"
+        told = (one for one in reasons if form.format(one) in said)
         number = next(told, getattr(error, "errno", None))
         if number in reasons:
             raise UserError(
