@@ -1,5 +1,6 @@
 """The figures of UnQover by category, as lines and as a heat map, and what all figures share."""
 
+import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -87,8 +88,10 @@ def save(drawing: Drawing, prefix: str) -> None:
         mpl.style.use(str(STYLE))
         FigureCanvasPdf(drawing.figure)
         for suffix, metadata in METADATA.items():
+            drawn = io.BytesIO()  # a PDF that cannot be written hides why
+            drawing.figure.savefig(drawn, format=suffix, metadata=dict(metadata))
             with atomic_path(f"{prefix}.{suffix}") as temporary:
-                drawing.figure.savefig(temporary, format=suffix, metadata=dict(metadata))
+                temporary.write_bytes(drawn.getvalue())
     write_csv(f"{prefix}.csv", tuple(drawing.rows[0]), drawing.rows)
 
 
