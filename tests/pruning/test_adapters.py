@@ -382,10 +382,10 @@ def test_a_solver_prunes_and_the_adapters_are_of_what_it_leaves(
     shifted = manifest["shifted"]
     assert (len(shifted["steps"]), manifest["options"]["lora_rate"]) == (5, 0.01)
     card = (tmp_path / "moved/README.md").read_text()
-    assert f"adapters were trained on {shifted['contexts'] or 'no'} contexts" in card
+    assert f"adapters were trained on {shifted['contexts']} contexts" in card
+    assert "no zeros, the changed weights" in card
     given_up = model_card({**manifest, "shifted": {**shifted, "kept": False}})
-    found = ["so nothing was changed" in one for one in (card, given_up)]
-    assert ("no zeros, the changed weights" in card, *found) == (True, False, True)
+    assert card.count("nothing was changed") < given_up.count("nothing was changed")
 
 
 def test_options_that_do_not_fit(prunable, pairs, tmp_path, capsys):

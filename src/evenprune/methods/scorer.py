@@ -63,12 +63,13 @@ class Scorer:
         try:
             alone, self.trees = torch.cat(self.log_p(parts)), True
             together = torch.cat(self.log_p(parts))
-            apart = (alone - together).abs() / alone.abs().clamp(min=1.0)
-            self.trees = bool(apart.max() <= TOLERANCE[self.model.dtype])
         except torch.OutOfMemoryError:
             raise
         except (AttributeError, NotImplementedError, TypeError, ValueError, RuntimeError):
             self.trees = False
+        else:
+            apart = (alone - together).abs() / alone.abs().clamp(min=1.0)
+            self.trees = bool(apart.max() <= TOLERANCE[self.model.dtype])
         return self.trees
 
     def _filled(self, rows: Sequence[Sequence[int]]) -> Tensor:
