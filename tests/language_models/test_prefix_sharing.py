@@ -3,6 +3,7 @@ import torch
 from evaluation_fixtures import tiny_lm
 
 from evenprune.io.onednn import Packed, pack
+from evenprune.language_models.language_model import WORDS
 from evenprune.language_models.prefix_sharing import choose_stems, last_states
 
 
@@ -64,7 +65,7 @@ def test_packed_weights_give_the_same_bytes():
         lm.model.bfloat16()
     rows = torch.arange(2, 42).reshape(2, 20).tolist()
     before = plain.row_losses(rows)
-    pack(packed.model, packed.head)
+    pack(packed.model, packed.head, WORDS)
     block = packed.model.base_model.layers[0].mlp.down_proj
     if type(block) is not Packed:
         pytest.skip("oneDNN has no bfloat16 products on this processor")

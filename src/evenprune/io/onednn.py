@@ -9,6 +9,8 @@ bfloat16 products are oneDNN's already, but it brings the weights into its own o
 
 import functools
 import os
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -195,17 +197,51 @@ def speed_up(model: nn.Module) -> None:
 
 
 class Packed(nn.Linear):
-    """``nn.Linear`` for inference, its weight kept in oneDNN's own order."""
+    """``nn.Linear`` for inference, its weight kept in oneDNN's own order, some outputs a part."""
 
-    packed: Tensor | None
+    packed: list[Tensor]
+
+    def parts(self) -> Iterator[tuple[int, Callable[[Tensor], Tensor]]]:
+        """Yield each part's first output, and what computes the part of (..., d)."""
+        first = 0
+        for weight in self.packed:
+            size = weight.shape[0]
+            bias = None if self.bias is None else self.bias[first : first + size]
+            yield first, partial(_packed_product, weight=weight, bias=bias)
+            first += size
 
     def forward(self, input: Tensor) -> Tensor:  # torch's name
         """Return ``input @ weight.T + bias``."""
-        return torch.ops.mkldnn._linear_pointwise(input, self.packed, self.bias, "none", [], "")
+        if len(self.packed) == 1:
+            return _packed_product(input, self.packed[0], self.bias)
+        return torch.cat([product(input) for _, product in self.parts()], -1)
 
     def _apply(self, *arguments: Any, **options: Any) -> Any:
-        self.packed = None  # on its way to device meta
+        self.packed = []  # on its way to device meta
         return super()._apply(*arguments, **options)
+
+
+def _packed_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+def outputs_in_parts(
+    module: nn.Module, size: int
+) -> Iterator[tuple[int, Callable[[Tensor], Tensor]]]:
+    """Yield (first output, what computes ``size`` outputs from there) of a linear layer on a CPU.
+
+    A packed one has its own parts; one on another device, or of another kind, is a single part.
+    """
+    if isinstance(module, Packed):
+        yield from module.parts()
+    elif isinstance(module, nn.Linear) and is_linear(module) and module.weight.is_cpu:
+        weights: Any = module.weight.split(size)
+        bias: Any = module.bias
+        biases = [None] * len(weights) if bias is None else bias.split(size)
+        for k, (weight, of) in enumerate(zip(weights, biases)):
+            yield k * size, partial(linear, weight=weight, bias=of)
+    else:
+        yield 0, module
 
 
 def has_bfloat16() -> bool:
@@ -231,8 +267,10 @@ def rounds(inputs: Tensor) -> bool:
     return inputs.dtype == torch.bfloat16 and inputs.is_cpu and has_tiles()
 
 
-def pack(model: nn.Module, keep: nn.Module) -> None:
-    """Keep the bfloat16 weights of a model on a CPU in oneDNN's order only, ``keep``'s in both.
+def pack(model: nn.Module, head: nn.Module, words: int) -> None:
+    """Keep the bfloat16 weights of a model on a CPU in oneDNN's order only, ``head``'s in both.
+
+    The parts of ``head`` have ``words`` outputs; other layers are one part.
 
     Nothing is done with ``EVENPRUNE_ONEDNN=0``, nor where it was not tried.
     """
@@ -245,8 +283,9 @@ def pack(model: nn.Module, keep: nn.Module) -> None:
         if (module.weight.dtype, module.weight.device.type) == (torch.bfloat16, "cpu"):
             weight = module.weight.detach()
             module.__class__ = Packed
-            module.packed = ops._reorder_linear_weight(weight, PACKED_ROWS)
-            if module is not keep:
+            parts = weight.split(words) if module is head else [weight]
+            module.packed = [ops._reorder_linear_weight(part, PACKED_ROWS) for part in parts]
+            if module is not head:
                 module.weight = nn.Parameter(weight.to("meta"), requires_grad=False)
     for parameter in model.parameters():
         # A copy: as long as one tensor lies in the file, all of it does.

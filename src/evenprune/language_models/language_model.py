@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from torch.nn.functional import cross_entropy
 
 from ..io import onednn
 from ..io.errors import UserError
@@ -39,9 +38,10 @@ if TYPE_CHECKING:
 # Longest context when the configuration names none (OPT-like models do name one).
 DEFAULT_MAX_LENGTH = 2048
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
-# Logits held at once, in elements: on a CPU as many as stay in its caches (2 MB), on a GPU 256 MB.
-LOGITS = {"cpu": 500_000, "cuda": 64_000_000}
-FEWEST_POSITIONS = 128  # of one product with the output embeddings, where fewer would be slow
+# Logits held at once, positions of so many words: on a CPU as many as stay in its caches (2 MB), on
+# a GPU, which has all words at once, 256 MB.
+POSITIONS, WORDS = 256, 2048
+LOGITS_ON_GPU = 64_000_000
 # Logits of the tokens asked for at one position, and ln of the sum of exp of all tokens' logits.
 Position = tuple[list[float], float]
 # The numbers of a batch's items, and what computes a value for each, as JSON.
@@ -302,12 +302,50 @@ class LanguageModel:
         logits = hidden.float() @ weight[ids].float().T
         return self.transform(logits if bias is None else logits + bias[ids].float())
 
-    def logit_pieces(self, hidden: torch.Tensor) -> Iterator[torch.Tensor]:
-        """Yield the logits of hidden states (n, hidden), float32, some positions at a time."""
-        few = max(1, LOGITS[self.device_type] // self.head.weight.shape[0])
-        for part in hidden.split(max(FEWEST_POSITIONS, few)):
-            for logits in self.head(part).split(few):
-                yield self.transform(logits.float())
+    def scored(
+        self, hidden: torch.Tensor, of: torch.Tensor, tokens: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return ln p of tokens (k,), whether each is the likeliest, and all positions' totals.
+
+        ``hidden`` are the last hidden states of n positions, (n, hidden), ``of`` (k,) the position
+        of each token, ascending. Of equally likely tokens the first counts. A total, (n,), is ln of
+        the sum of exp of all logits. All logits at once would be too many: they come for some
+        positions and words at a time, float32.
+        """
+        on_cpu = hidden.device.type == "cpu"
+        size = POSITIONS if on_cpu else max(1, LOGITS_ON_GPU // self.head.weight.shape[0])
+        bounds = torch.arange(0, len(hidden) + size, size, device=of.device)
+        cuts = torch.searchsorted(of, bounds).tolist()
+        parts = [
+            self._scored_part(part, of[a:b] - k * size, tokens[a:b])
+            for k, (part, a, b) in enumerate(zip(hidden.split(size), cuts, cuts[1:]))
+        ]
+        scores, likeliest, totals = (torch.cat(several) for several in zip(*parts))
+        return scores, likeliest, totals
+
+    def _scored_part(
+        self, hidden: torch.Tensor, of: torch.Tensor, tokens: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        found = torch.empty(len(of), device=hidden.device)
+        likeliest = torch.zeros(len(of), dtype=torch.bool, device=hidden.device)
+        top = torch.full((len(hidden),), torch.finfo().min, device=hidden.device)
+        total = torch.zeros_like(top)
+        for first, product in onednn.outputs_in_parts(self.head, WORDS):
+            logits = self.transform(product(hidden).float())
+            word, highest = tokens - first, logits.amax(-1)
+            inside = (word >= 0) & (word < logits.shape[1])
+            word = word.clamp(0, logits.shape[1] - 1)
+            found = torch.where(inside, logits[of, word], found)
+            # The likeliest word of each position would take as long as all else here: of a few.
+            best = inside & (found == highest[of]) & (highest > top)[of]
+            rows = [row for row, is_best in enumerate(best.tolist()) if is_best]
+            likeliest[rows] = logits[of[rows]].argmax(-1) == word[rows]
+            higher = torch.maximum(top, highest)
+            total *= (top - higher).exp_()
+            total += logits.sub_(higher[:, None]).exp_().sum(-1)
+            top = higher
+        total = total.log_().add_(top)
+        return found - total[of], likeliest & (found == top[of]), total
 
     @torch.inference_mode()
     def _positions(
@@ -318,8 +356,8 @@ class LanguageModel:
         ids = sorted({token for row in wanted for tokens in row for token in tokens})
         column = {token: k for k, token in enumerate(ids)}
         table = self.logits(hidden, torch.tensor(ids, device=hidden.device)).tolist()
-        totals = torch.cat([part.logsumexp(-1) for part in self.logit_pieces(hidden)]).tolist()
-        found = zip(table, totals)
+        none = torch.empty(0, dtype=torch.long, device=hidden.device)
+        found = zip(table, self.scored(hidden, none, none)[2].tolist())
         return [
             [([row[column[token]] for token in tokens], total)
              for tokens, (row, total) in zip(several, found)]
@@ -362,45 +400,32 @@ class LanguageModel:
                 wanted.append([requests[k][2][-1] for k in members[rows[row]]])
             scored = self._log_probabilities(states(), wanted)
             for row in batch:
-                before = list(islice(scored, counts[row] - 1))
-                ends, likeliest = next(scored)
-                for k, end in zip(members[rows[row]], ends, strict=True):
-                    *first, last = requests[k][2]
-                    part = before[len(before) - len(first) :]
-                    greedy = all(top == token for (_, top), token in zip(part, first, strict=True))
-                    total = sum(scores[0] for scores, _ in part) + end
-                    found[k] = (total, greedy and likeliest == last)
+                before = [only for (only,) in islice(scored, counts[row] - 1)]
+                for k, (end, last) in zip(members[rows[row]], next(scored), strict=True):
+                    part = before[len(before) - len(requests[k][2]) + 1 :]
+                    greedy = last and all(likeliest for _, likeliest in part)
+                    found[k] = (sum(score for score, _ in part) + end, greedy)
         return [found[k] for k in range(len(requests))]
 
     def _log_probabilities(
         self, hidden: torch.Tensor, wanted: Rows
-    ) -> Iterator[tuple[list[float], int]]:
-        """Yield each position's ln p of the wanted tokens, and the likeliest token."""
-        start = 0
-        scores, likeliest = [], []
-        for logits in self.logit_pieces(hidden):
-            part = wanted[start : start + len(logits)]
-            start += len(logits)
-            asked = [(row, token) for row, tokens in enumerate(part) for token in tokens]
-            of, ids = torch.tensor(asked, device=logits.device).T
-            highest, best = logits.max(-1)  # the first of equal ones, three times as fast as argmax
-            total = (logits - highest[:, None]).exp_().sum(-1).log_().add_(highest)
-            scores.append(logits[of, ids] - total[of])
-            likeliest.append(best)
-        values = iter(torch.cat(scores).tolist())
-        for tokens, best in zip(wanted, torch.cat(likeliest).tolist(), strict=True):
-            yield [next(values) for _ in tokens], best
+    ) -> Iterator[list[tuple[float, bool]]]:
+        """Yield ln p of each position's wanted tokens, each with whether it is the likeliest."""
+        asked = [(row, token) for row, tokens in enumerate(wanted) for token in tokens]
+        of, ids = torch.tensor(asked, device=hidden.device).T.contiguous()
+        scores, likeliest, _ = self.scored(hidden, of, ids)
+        values = zip(scores.tolist(), likeliest.tolist(), strict=True)
+        for tokens in wanted:
+            yield [next(values) for _ in tokens]
 
     @torch.inference_mode()
     def row_losses(self, rows: Rows) -> list[list[float]]:
         """Return -ln p of every token but the first of each row of one batch, in nats."""
         tokens = right_padded(rows)
         hidden = self.hidden(tokens)[:, :-1]
-        rest, parts = tokens[:, 1:].flatten().to(hidden.device), []
-        for logits in self.logit_pieces(hidden.flatten(0, 1)):
-            targets, rest = rest[: len(logits)], rest[len(logits) :]
-            parts.append(cross_entropy(logits, targets, reduction="none"))
-        computed = torch.cat(parts).double().reshape(len(rows), -1).cpu()
+        states, then = hidden.flatten(0, 1), tokens[:, 1:].flatten().to(hidden.device)
+        scores, _, _ = self.scored(states, torch.arange(len(then), device=then.device), then)
+        computed = -scores.double().reshape(len(rows), -1).cpu()
         return [values[: len(row) - 1].tolist() for row, values in zip(rows, computed)]
 
     @torch.inference_mode()
@@ -418,10 +443,10 @@ class LanguageModel:
         scored = self._log_probabilities(states, [list(t) for one in trees for t in one.then])
         losses = []
         for rows, one in zip(groups, trees):
-            after = [dict(zip(tokens, next(scored)[0], strict=True)) for tokens in one.then]
+            after = [dict(zip(tokens, next(scored), strict=True)) for tokens in one.then]
             losses.append(
                 [
-                    [-after[node][token] for node, token in zip(path, row[1:], strict=True)]
+                    [-after[node][token][0] for node, token in zip(path, row[1:], strict=True)]
                     for row, path in zip(rows, one.paths, strict=True)
                 ]
             )
@@ -445,7 +470,8 @@ def _check_head(lm: LanguageModel, whose: Path | str) -> None:
     Raises UserError when they differ or are not finite; ``whose`` is the model's folder.
     """
     tokens = torch.tensor([[1, 2, 3]]).clamp(max=lm.head.weight.shape[0] - 1)
-    own = torch.cat(list(lm.logit_pieces(lm.hidden(tokens)[0])))[None]
+    states, parts = lm.hidden(tokens), onednn.outputs_in_parts(lm.head, WORDS)
+    own = lm.transform(torch.cat([product(states) for _, product in parts], -1).float())
     theirs = lm.model(tokens.to(lm.device), use_cache=False).logits.float().to(own.device)
     # What is not a number equals nothing: without this the architecture would get the blame.
     require_finite(
@@ -482,6 +508,6 @@ def load_language_model(
     used = max(tokenizer.bos_token_id or 0, tokenizer.eos_token_id or 0)
     if used >= lm.head.weight.shape[0]:
         raise UserError(f"BOS or EOS of {folder} has no embedding: copy the base model's tokenizer")
-    onednn.pack(model, lm.head)
+    onednn.pack(model, lm.head, WORDS)
     _check_head(lm, folder)
     return lm
