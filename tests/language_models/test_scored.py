@@ -35,5 +35,6 @@ def test_scores_equal_those_of_all_logits_at_once(dtype, scale):
     torch.testing.assert_close(scores.double(), expected, rtol=1e-6, atol=1e-4)
     assert torch.equal(likeliest, logits.argmax(-1)[of] == tokens)
     found = {word: int(likeliest[tokens == word].sum()) for word in wanted.tolist()}
-    assert found[3] >= len(hidden) // 3 and found[2 * WORDS + 7] >= len(hidden) // 3
+    assert found[3] >= len(hidden) // 3
+    assert found[2 * WORDS + 7] >= len(hidden) // 3
     assert found[WORDS + 1] == found[WORDS + 5] == 0
