@@ -2,8 +2,6 @@ import pytest
 import torch
 from evaluation_fixtures import tiny_lm
 
-from evenprune.io.onednn import Packed, pack
-from evenprune.language_models.language_model import WORDS
 from evenprune.language_models.prefix_sharing import choose_stems, last_states
 
 
@@ -57,19 +55,3 @@ def test_losses_of_trees_equal_those_of_whole_rows():
     lm.model.config.sliding_window = 3  # stands in the place of a tree's mask
     whole = iter(lm.row_losses([row for rows in groups for row in rows]))
     assert lm.group_losses(groups) == [[next(whole) for _ in rows] for rows in groups]
-
-
-def test_packed_weights_give_the_same_bytes():
-    plain, packed = tiny_lm(), tiny_lm()
-    for lm in (plain, packed):
-        lm.model.bfloat16()
-    rows = torch.arange(2, 42).reshape(2, 20).tolist()
-    before = plain.row_losses(rows)
-    pack(packed.model, packed.head, WORDS)
-    block = packed.model.base_model.layers[0].mlp.down_proj
-    if type(block) is not Packed:
-        pytest.skip("oneDNN has no bfloat16 products on this processor")
-    assert block.weight.device.type == "meta"
-    assert packed.head.weight.device.type == "cpu"
-    assert packed.row_losses(rows) == before
-    packed.close()
