@@ -253,17 +253,29 @@ class LanguageModel:
         return self.model.base_model(tokens.to(self.device), use_cache=True).past_key_values
 
     @cached_property
-    @torch.inference_mode()
     def shares_prefixes(self) -> bool:
         """True if tails computed on top of a stem's keys and values equal rows computed whole.
 
-        Tried once on four short rows with two stems, and with these rows as two trees. Other
+        Tried on four short rows with two stems, and with these rows as two trees. Other
         architectures, with other caches, masks or positions, are computed without sharing instead
         of wrongly, and a line says so.
         """
-        # From the middle: special tokens, which stand first, round to far other states in 16 bits.
         size = self.head.weight.shape[0]
-        ids = ((torch.arange(24) + size // 4) % size).reshape(2, 12).tolist()
+        try:
+            # Other words once more: in 16 bits a roundoff can turn a single state into another.
+            near = any(self._is_shared_right(size * quarter // 4) for quarter in (1, 2, 3))
+        except (AttributeError, NotImplementedError, TypeError, ValueError, RuntimeError):
+            near = False
+        if not near:
+            name = type(self.model).__name__
+            print(f"note: {name} cannot share common beginnings of prompts, which takes longer",
+                  file=sys.stderr)  # fmt: skip
+        return near
+
+    @torch.inference_mode()
+    def _is_shared_right(self, first: int) -> bool:
+        """Return whether the states of rows of the words from ``first`` on are alike both ways."""
+        ids = ((torch.arange(24) + first) % self.head.weight.shape[0]).reshape(2, 12).tolist()
         ends = [(0, 8, ids[1][:3]), (0, 8, ids[1][3:4]), (1, 5, ids[0][:2]), (1, 5, ids[0][2:6])]
         rows = [[*ids[k][:before], *tail] for k, before, tail in ends]
         counts = [len(tail) for *_, tail in ends]
@@ -274,23 +286,15 @@ class LanguageModel:
                 found |= zip(batch, states().split([counts[k] for k in batch]), strict=True)
             return torch.cat([found[k] for k in range(len(rows))])
 
-        try:
-            trees = [merged([[*row, 0] for row in rows[k : k + 2]]) for k in (0, 2)]
-            nodes = self.hidden(right_padded([one.tokens for one in trees]), None, visible(trees))
-            paths = [(k, path) for k, one in enumerate(trees) for path in one.paths]
-            found = [nodes[k, path[-count:]] for (k, path), count in zip(paths, counts)]
-            whole = torch.cat([tails([0] * len(rows))] * 2)
-            shared = torch.cat([tails([before for _, before, _ in ends]), *found])
-            # Of all numbers together: single ones round coarsely in 16 bits (SmolLM2: 0.015).
-            tolerance = 1e-3 if self.dtype == "float32" else 0.03
-            near = bool((whole - shared).float().norm() <= tolerance * whole.float().norm())
-        except (AttributeError, NotImplementedError, TypeError, ValueError, RuntimeError):
-            near = False
-        if not near:
-            name = type(self.model).__name__
-            print(f"note: {name} cannot share common beginnings of prompts, which takes longer",
-                  file=sys.stderr)  # fmt: skip
-        return near
+        trees = [merged([[*row, 0] for row in rows[k : k + 2]]) for k in (0, 2)]
+        nodes = self.hidden(right_padded([one.tokens for one in trees]), None, visible(trees))
+        paths = [(k, path) for k, one in enumerate(trees) for path in one.paths]
+        found = [nodes[k, path[-count:]] for (k, path), count in zip(paths, counts)]
+        whole = torch.cat([tails([0] * len(rows))] * 2)
+        shared = torch.cat([tails([before for _, before, _ in ends]), *found])
+        # Of all numbers together: single ones round coarsely in 16 bits (SmolLM2: 0.015).
+        tolerance = 1e-3 if self.dtype == "float32" else 0.03
+        return bool((whole - shared).float().norm() <= tolerance * whole.float().norm())
 
     def logits(self, hidden: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
         """Return the logits of ``ids``, float32, of hidden states (..., hidden).
