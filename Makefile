@@ -62,6 +62,7 @@ bias: $(STAMP)
 	$(BIN)/python docs/bias.py results/smollm2
 	$(BIN)/python docs/seeds.py results/bias
 	$(BIN)/python docs/seeds.py results/bias adapters
+	$(BIN)/python docs/seeds.py results/bias forms
 	$(BIN)/python docs/controls.py results/bias
 
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" OMP_NUM_THREADS=1 python -m pytest -n 2

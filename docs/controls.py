@@ -1,4 +1,4 @@
-"""controls.csv and two tables of bias.md, from a finished run of config/bias.yaml.
+"""controls.csv, two tables of bias.md and the picture, from a finished run of config/bias.yaml.
 
 python docs/controls.py results/bias
 """
@@ -8,19 +8,24 @@ from pathlib import Path
 
 import demo
 import pandas as pd
+from matplotlib import pyplot as plt
 from pages import between, write
 
 import evenprune
 from evenprune.comparison.differences import Tested, compare_results, judged
+from evenprune.reporting.figures import STYLE
 
 FOLDER = Path(__file__).resolve().parent
 ROWS, PAGE = FOLDER / "controls.csv", FOLDER / "bias.md"
+PICTURE = FOLDER / "pictures/bias.svg"
 BENCHMARKS = ("prose", "stereoset")
-REGIME, CALIBRATION, PLAIN = "u50", "ss-b64-cf4", "sparsegpt"
+CALIBRATION, PLAIN = "ss-b64-cf4", "sparsegpt"
+REGIMES = {"u50": "50 %", "2of4": "2:4"}
 TYPES = "ss.profession-b64-cf4"  # a calibration on profession alone
 METHODS = {
     "SparseGPT": PLAIN,
     "Debias-LoRA": "debias-lora",
+    "Debias-LoRA, budget 0.01": "lora.b01",
     "Debias-LoRA, budget 0.2": "lora.b20",
     "without the keep term": "lora.no-keep",
     "control: mending alone": "lora.none",
@@ -37,19 +42,18 @@ MEASURES = {  # of a metric: its name, factor and decimals
     "association": ("association, nats", 1, 3),
     "ss": ("StereoSet SS, %", 100, 1),
 }
+POINT = ["method", "regime", "calibration"]
 KEPT = ["metric", "category", "n", "dense", "pruned", "difference", "low", "high", "p", "p_holm"]
 
 
 def read_run(results: Path) -> pd.DataFrame:
-    """Return a row for each method, measure and bias type: its difference from SparseGPT."""
+    """Return a row a method, regime, measure and bias type: its difference from SparseGPT."""
     (evals,) = results.glob("evals/*")
 
-    def compared(label: str, method: str, calibration: str) -> pd.DataFrame:
-        plain = calibration.removesuffix("-shuffled")
-        one, two = (
-            evals / name / REGIME / at / "s0"
-            for name, at in ((PLAIN, plain), (method, calibration))
-        )
+    def compared(label: str, method: str, regime: str, calibration: str) -> pd.DataFrame:
+        two = evals / method / regime / calibration / "s0"
+        plain = ("u50", CALIBRATION) if method == "dense" else (regime, calibration)
+        one = evals / PLAIN / plain[0] / plain[1].removesuffix("-shuffled") / "s0"
         if calibration == TYPES:
             (block,) = evenprune.compare(one, two).blocks
             rows = pd.DataFrame(map(vars, [*block.rows, *block.categories]))
@@ -59,17 +63,16 @@ def read_run(results: Path) -> pd.DataFrame:
                 tested += compare_results(task, (one / task, two / task), names, False).tested
             rows = pd.DataFrame(map(vars, judged(tested))).assign(category="")
         found = rows[rows.metric.isin(MEASURES)][KEPT]
-        return found.assign(label=label, method=method, calibration=calibration)
+        return found.assign(label=label, method=method, regime=regime, calibration=calibration)
 
-    asked = [(label, method, CALIBRATION) for label, method in METHODS.items()]
-    asked += [(FOREIGN, "debias-lora", f"{CALIBRATION}-shuffled")]
-    asked += [("profession alone", "debias-lora", TYPES)]
+    asked = [("dense", "dense", "dense", "none")]
+    asked += [(*one, regime, CALIBRATION) for regime in REGIMES for one in METHODS.items()]
+    asked += [(FOREIGN, "debias-lora", "u50", f"{CALIBRATION}-shuffled")]
+    asked += [("profession alone", "debias-lora", "u50", TYPES)]
     both = [
-        compared(*one)
-        for one in asked
-        if (evals / one[1] / REGIME / one[2] / "s0/summary.json").is_file()
+        compared(*one) for one in asked if (evals.joinpath(*one[1:]) / "s0/summary.json").is_file()
     ]
-    return pd.concat(both)[["label", "method", "calibration", *KEPT]]
+    return pd.concat(both)[["label", *POINT, *KEPT]]
 
 
 def read_rows() -> pd.DataFrame:
@@ -95,16 +98,17 @@ def methods(rows: pd.DataFrame) -> str:
         f"| | {' | '.join(name for name, *_ in MEASURES.values())} |",
         "| --- |" + " ---: |" * 4,
     ]
-    for label, own in rows.groupby("label", sort=False):
-        mine = own.set_index("metric", drop=False)
-        if own.method.iloc[0] == PLAIN:
-            cells = [
-                f"{factor * mine.loc[metric].pruned:.{min(digits, 3 - (metric == 'ppl') * 2)}f}"
-                for metric, (_, factor, digits) in MEASURES.items()
-            ]
-        else:
-            cells = [cell(mine.loc[metric]) for metric in MEASURES]
-        lines.append(f"| {label} | {' | '.join(cells)} |")
+    for regime, called in REGIMES.items():
+        for label, own in rows[rows.regime == regime].groupby("label", sort=False):
+            mine = own.set_index("metric", drop=False)
+            if own.method.iloc[0] == PLAIN:
+                cells = [
+                    f"{factor * mine.loc[metric].pruned:.{min(digits, 3 - (metric == 'ppl') * 2)}f}"
+                    for metric, (_, factor, digits) in MEASURES.items()
+                ]
+            else:
+                cells = [cell(mine.loc[metric]) for metric in MEASURES]
+            lines.append(f"| {label}, {called} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -118,6 +122,31 @@ def types(rows: pd.DataFrame) -> str:
         one = mine.loc["association"]
         lines.append(f"| {name} | {one.dense:.3f} | {cell(one)} | {cell(mine.loc['ss'])} |")
     return "\n".join(lines) + "\n"
+
+
+LINES = {  # of the picture: its methods from weak to strong, and their sign
+    "dense": (["dense"], "k*"),
+    "SparseGPT": ([PLAIN], "ks"),
+    "Debias-LoRA, budgets 0.01, 0.04, 0.2": (["lora.b01", "debias-lora", "lora.b20"], "C0o-"),
+    "Debias-SparseGPT, b = 1, 4, 16": (["debias-sparsegpt", "debias.b4", "debias.b16"], "C1^-"),
+    "mending alone": (["lora.none"], "C2x"),
+}
+
+
+def draw(rows: pd.DataFrame) -> None:
+    """Draw association, SS and LMS over perplexity at 50 %: a line a method, over its strength."""
+    rows = rows[rows.regime.isin(("dense", "u50")) & rows.calibration.isin(("none", CALIBRATION))]
+    found = rows[rows.category == ""].set_index(["metric", "method"]).pruned
+    plt.style.use(STYLE)
+    figure, axes = plt.subplots(1, 3, figsize=(7.2, 2.8))
+    for axis, metric in zip(axes, ("association", "ss", "lms"), strict=True):
+        name, factor, _ = MEASURES[metric]
+        for label, (chosen, sign) in LINES.items():
+            axis.plot(found["ppl"][chosen], factor * found[metric][chosen], sign, label=label)
+        axis.set(xlabel="perplexity of prose", title=name)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    figure.savefig(PICTURE, metadata={"Date": None})
 
 
 TABLES = {"methods": methods, "types": types}
@@ -134,3 +163,4 @@ def filled(page: str, rows: pd.DataFrame) -> str:
 if __name__ == "__main__":
     read_run(Path(sys.argv[1])).to_csv(ROWS, index=False, lineterminator="\n")
     write(PAGE, filled(PAGE.read_text(encoding="utf-8"), read_rows()))
+    draw(read_rows())

@@ -1,52 +1,58 @@
-"""seeds.csv or adapters.csv, its table in bias.md and the picture, from a finished run.
+"""seeds.csv, adapters.csv or forms.csv and its table in bias.md, from a finished run.
 
 python docs/seeds.py results/bias             # the paper's term over five seeds
-python docs/seeds.py results/lora adapters    # Debias-LoRA
+python docs/seeds.py results/bias adapters    # Debias-LoRA
+python docs/seeds.py results/bias forms       # Debias-LoRA on other forms of questions
 """
 
 import json
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import demo
 import pandas as pd
-from matplotlib import pyplot as plt
 from pages import between, write
-
-from evenprune.reporting.figures import STYLE
 
 FOLDER = Path(__file__).resolve().parent
 PAGE = FOLDER / "bias.md"
-PICTURE = FOLDER / "pictures/bias.svg"
-# Name of a table -> the method, and what it is called
-TABLES = {
-    "seeds": ("debias-sparsegpt", "Debias-SparseGPT"),
-    "adapters": ("debias-lora", "Debias-LoRA"),
-}
 BEGIN = "<!-- {} of docs/seeds.py -->\n"
 POINT, MEASURE = ["method", "regime"], ["benchmark", "metric"]
 TESTED = [
     "diff", "low", "high", "p", "p_holm", "low_fixed", "high_fixed", "p_fixed", "detectable",
     "form", "verdict",
 ]  # fmt: skip
-MEASURES = demo.MEASURES | {
+Measures = Mapping[tuple[str, str], tuple[str, int, int]]
+MEASURES: Measures = demo.MEASURES | {
     ("stereoset", "association"): ("StereoSet association, nats", 1, 3),
     ("mmlu-cloze", "acc"): ("MMLU by text, %", 100, 1),
     ("bbq-letter", "acc_all"): ("BBQ by letter, % right", 100, 1),
+}
+FORMS: Measures = {
+    **{key: value for key, value in demo.MEASURES.items() if key[0] in ("prose", "crows_pairs")},
+    ("bbq-text", "margin_dis_text"): ("BBQ by text: lead of the right person, nats", 1, 3),
+    ("bbq-text", "lean_amb_text"): ("BBQ by text: lead of the stereotyped person, nats", 1, 3),
+    ("unqover-names", "bias_names"): ("UnQover by names: bias", 1, 3),
+}
+# Name of a table -> the method, what it is called, and the measures
+TABLES = {
+    "seeds": ("debias-sparsegpt", "Debias-SparseGPT", MEASURES),
+    "adapters": ("debias-lora", "Debias-LoRA", MEASURES),
+    "forms": ("debias-lora", "Debias-LoRA", FORMS),
 }
 CALIBRATIONS = ("none", "ss-b64-cf4")
 REGIMES = {"u50": "50 %", "2of4": "2:4"}
 
 
-def read_run(results: Path, method: str) -> pd.DataFrame:
-    """Return a row for each regime and measure of dense, SparseGPT and one method.
+def read_run(results: Path, name: str) -> pd.DataFrame:
+    """Return a row for each regime and measure of dense, SparseGPT and a table's method.
 
     Values of all seeds, their mean, and the paired differences from the dense model and from
     SparseGPT, with intervals and p-values in which the seeds are random (and, ``_fixed``, not).
     """
+    method, _, measures = TABLES[name]
     values = pd.read_csv(results / "results.csv", keep_default_na=False)
-    values = values[(values.category == "") & values.metric.isin({one for _, one in MEASURES})]
+    values = values[(values.category == "") & values.metric.isin({one for _, one in measures})]
     methods = ("dense", "sparsegpt", method)
     values = values[values.calibration.isin(CALIBRATIONS) & values.method.isin(methods)]
     values = values.assign(value=values.value.astype(float))
@@ -55,7 +61,7 @@ def read_run(results: Path, method: str) -> pd.DataFrame:
     tests = tests[tests.seed == ("mean" if "mean" in set(tests.seed) else "0")]
     rows = []
     for point, mine in values.groupby(POINT, sort=True):
-        for key in MEASURES:
+        for key in measures:
             one = mine[(mine[MEASURE] == list(key)).all(axis=1)].sort_values("seed")
             if one.empty:
                 continue
@@ -69,7 +75,8 @@ def read_run(results: Path, method: str) -> pd.DataFrame:
                     for name in TESTED
                 }
             rows.append(row)
-    return pd.DataFrame([*rows, *about_others(results, methods)])
+    others = [] if name == "forms" else about_others(results, methods)
+    return pd.DataFrame([*rows, *others])
 
 
 def about_others(results: Path, methods: Collection[str]) -> list[dict[str, object]]:
@@ -119,7 +126,7 @@ def difference(row: pd.Series, against: str, factor: float, digits: int) -> str:
     return words.replace("-", "−")
 
 
-def table(rows: pd.DataFrame, method: str, called: str) -> str:
+def table(rows: pd.DataFrame, method: str, called: str, measures: Measures) -> str:
     """Return a row a measure: dense, SparseGPT, and what a method changes."""
     found = rows.set_index(["method", "regime", "benchmark", "metric"])
     regimes = [name for name in REGIMES if name in set(rows.regime)]
@@ -127,7 +134,7 @@ def table(rows: pd.DataFrame, method: str, called: str) -> str:
     for name in regimes:
         head += [f"SparseGPT, {REGIMES[name]}", f"{called} less SparseGPT, {REGIMES[name]}"]
     lines = [f"| {' | '.join(head)} |", "| --- | ---: |" + " ---: | ---: |" * len(regimes)]
-    for key, (name, factor, digits) in MEASURES.items():
+    for key, (name, factor, digits) in measures.items():
         if ("dense", "dense", *key) not in found.index:
             continue
         cells = [name, f"{factor * float(found.loc[('dense', 'dense', *key), 'mean']):.{digits}f}"]
@@ -146,32 +153,9 @@ def filled(page: str, name: str = "seeds") -> str:
     )
 
 
-def draw() -> None:
-    """Draw association, SS and LMS over perplexity at 50 %: a sign a seed, a shape a method."""
-    plt.style.use(STYLE)
-    figure, axes = plt.subplots(1, 3, figsize=(7.2, 2.4))
-    # SparseGPT of the run of adapters: its perplexities are those that they are compared with.
-    shown = {"adapters": ("dense", "sparsegpt", "debias-lora"), "seeds": ("debias-sparsegpt",)}
-    signs = {"dense": "k*", "sparsegpt": "ks", "debias-lora": "C0o", "debias-sparsegpt": "C1^"}
-    names = {"dense": "dense", "sparsegpt": "SparseGPT"} | dict(TABLES.values())
-    for file, methods in shown.items():
-        rows = read_rows(file)
-        found = rows[rows.regime.isin(("dense", "u50"))].set_index(["method", "metric"]).seeds
-        for method in methods:
-            values = {one: [*map(float, text.split())] for one, text in found[method].items()}
-            for axis, metric in zip(axes, ("association", "ss", "lms"), strict=True):
-                name, factor, _ = MEASURES["stereoset", metric]
-                heights = [factor * one for one in values[metric]]
-                axis.plot(values["ppl"], heights, signs[method], label=names[method])
-                axis.set(xlabel="perplexity of prose", title=name)
-    axes[0].legend()
-    figure.savefig(PICTURE, metadata={"Date": None})
-
-
 if __name__ == "__main__":
     chosen = sys.argv[2] if sys.argv[2:] else "seeds"
-    read_run(Path(sys.argv[1]), TABLES[chosen][0]).to_csv(
+    read_run(Path(sys.argv[1]), chosen).to_csv(
         FOLDER / f"{chosen}.csv", index=False, lineterminator="\n"
     )
     write(PAGE, filled(PAGE.read_text(encoding="utf-8"), chosen))
-    draw()
