@@ -27,6 +27,7 @@ METHODS = {
     "Debias-LoRA": "debias-lora",
     "Debias-LoRA, budget 0.01": "lora.b01",
     "Debias-LoRA, budget 0.2": "lora.b20",
+    "Debias-LoRA × 0.5": "lora.x0.5",
     "without the keep term": "lora.no-keep",
     "control: mending alone": "lora.none",
     "control: the change reversed": "lora.x-1",
@@ -126,10 +127,14 @@ def types(rows: pd.DataFrame) -> str:
 
 LINES = {  # of the picture: its methods from weak to strong, and their sign
     "dense": (["dense"], "k*"),
-    "SparseGPT": ([PLAIN], "ks"),
-    "Debias-LoRA, budgets 0.01, 0.04, 0.2": (["lora.b01", "debias-lora", "lora.b20"], "C0o-"),
-    "Debias-SparseGPT, b = 1, 4, 16": (["debias-sparsegpt", "debias.b4", "debias.b16"], "C1^-"),
+    "Debias-LoRA × 0.5, 1": ([PLAIN, "lora.x0.5", "debias-lora"], "C0o-"),
+    "budgets 0.01, 0.2": (["lora.b01", "lora.b20"], "C0D"),
+    "Debias-SparseGPT, b = 1, 4, 16": (
+        [PLAIN, "debias-sparsegpt", "debias.b4", "debias.b16"],
+        "C1^-",
+    ),
     "mending alone": (["lora.none"], "C2x"),
+    "SparseGPT": ([PLAIN], "ks"),
 }
 
 
