@@ -39,7 +39,7 @@ A whole run:
   prefetch        fetch everything a config needs, then work offline
       evenprune prefetch --configfile config/paper.yaml
   explain         say where one number of a table comes from, and check it
-      evenprune explain answer --cell smollm2-135m/debias-sparsegpt/2of4/ss.groups-b64/stereoset
+      evenprune explain answer --cell smollm2-135m/debias-sparsegpt/2of4/ss.groups-b64-cf4/stereoset
 This machine:
   gpu-check       try this program on a GPU, and report what was found
       evenprune gpu-check --out REPORT
