@@ -19,7 +19,11 @@ KEPT = [
     *POINT, "benchmark", "metric", "n", "dense", "pruned", "form", "diff", "family_low",
     "family_high", "p_holm", "detectable", "detectable_better", "kind", "verdict",
 ]  # fmt: skip
-METHODS = {"sparsegpt": "SparseGPT, 2:4", "debias-sparsegpt": "Debias-SparseGPT, 2:4"}
+METHODS = {
+    "sparsegpt": "SparseGPT, 2:4",
+    "debias-sparsegpt": "Debias-SparseGPT, 2:4",
+    "debias-lora": "Debias-LoRA, 2:4",
+}
 MEASURES = {  # its name, factor and decimals
     ("prose", "ppl"): ("perplexity of prose", 1, 1),
     ("stereoset", "lms"): ("StereoSet LMS, %", 100, 1),
@@ -64,7 +68,10 @@ def cell(row: pd.Series, factor: float, digits: int) -> str:
 def table(rows: pd.DataFrame) -> str:
     """Return a row a measure: the dense model's value, the difference of each pruned model."""
     found = rows.set_index(["method", "benchmark", "metric"])
-    lines = [f"| | dense | {' | '.join(METHODS.values())} |", "| --- | ---: |" + " ---: |" * 2]
+    lines = [
+        f"| | dense | {' | '.join(METHODS.values())} |",
+        "| --- | ---: |" + " ---: |" * len(METHODS),
+    ]
     for key, (name, factor, digits) in MEASURES.items():
         mine = [found.loc[(method, *key)] for method in METHODS]
         cells = [f"{factor * float(mine[0].dense):.{digits}f}"]

@@ -56,6 +56,9 @@ def read_run(results: Path, name: str) -> pd.DataFrame:
     methods = ("dense", "sparsegpt", method)
     values = values[values.calibration.isin(CALIBRATIONS) & values.method.isin(methods)]
     values = values.assign(value=values.value.astype(float))
+    # What has fewer seeds is of another experiment.
+    count = values.groupby(POINT).seed.transform("nunique")
+    values = values[(count == count.max()) | (values.method == "dense")]
     tests = pd.read_csv(results / "significance.csv", keep_default_na=False, dtype=str)
     tests = tests[tests.calibration.isin(CALIBRATIONS)]
     tests = tests[tests.seed == ("mean" if "mean" in set(tests.seed) else "0")]
@@ -142,7 +145,7 @@ def table(rows: pd.DataFrame, method: str, called: str, measures: Measures) -> s
             plain, debias = (found.loc[(m, regime, *key)] for m in ("sparsegpt", method))
             cells += [f"{factor * float(plain['mean']):.{digits}f}"]
             cells += [difference(debias, "method", factor, digits)]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(f"| {' | '.join(cells)} |".replace("| -", "| −"))
     return "\n".join(lines) + "\n"
 
 
