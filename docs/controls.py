@@ -36,6 +36,7 @@ METHODS = {
     "Debias-SparseGPT, b = 4": "debias.b4",
     "Debias-SparseGPT, b = 16": "debias.b16",
 }
+STRENGTHS = ("lora.x0.5", "lora.b01", "lora.b20", "debias.b4", "debias.b16")  # in the picture
 FOREIGN = "control: groups of other pairs"
 MEASURES = {  # of a metric: its name, factor and decimals
     "ppl": ("perplexity of prose", 1, 3),
@@ -95,6 +96,7 @@ def cell(row: pd.Series) -> str:
 def methods(rows: pd.DataFrame) -> str:
     """Return a line for SparseGPT's values and one for each method's differences from them."""
     rows = rows[(rows.category == "") & (rows.calibration != TYPES)]
+    rows = rows[~rows.method.isin(STRENGTHS)]
     lines = [
         f"| | {' | '.join(name for name, *_ in MEASURES.values())} |",
         "| --- |" + " ---: |" * 4,

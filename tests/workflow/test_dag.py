@@ -21,8 +21,8 @@ def clone(repo, tmp_path_factory):
 
 PLANNED = {
     "config": {
-        "fetch_source": 6, "build_calibration": 1, "prune_model": 2,
-        "evaluate_checkpoint": 3,
+        "fetch_source": 6, "build_calibration": 1, "prune_model": 3,
+        "evaluate_checkpoint": 4,
     },
     "world": {
         "generate_world": 1, "fetch_source": 11, "world_model": 1,
