@@ -28,6 +28,7 @@ STRENGTHS = {
     "Debias-SparseGPT, b = 0.5": "debias.b0.5",
     "Debias-SparseGPT, b = 16": "debias.b16",
 }
+ALONE_TABLE = "pairs alone"  # in the file, not on the page
 ALONE = {
     "magnitude": "magnitude",
     "Wanda": "wanda",
@@ -78,7 +79,7 @@ def paper(found: Found) -> dict[str, dict[str, dict]]:
         rows |= {label: found.row(method, regime, of) for label, method in STRENGTHS.items()}
     for label, kind in (("shuffled partners", "shuffled"), ("random differences", "random")):
         rows[f"control: {label}"] = found.row("debias-sparsegpt", "2of4", f"{of}-{kind}")
-    tables["pairs alone"] = {
+    tables[ALONE_TABLE] = {
         f"{label}, {name}": found.row(method, regime, "none" if method == "magnitude" else "ss")
         for name, regime in {"25 %": "u25", "50 %": "u50", "1:4": "1of4", "2:4": "2of4"}.items()
         for label, method in ALONE.items()
@@ -98,7 +99,7 @@ def filled(page: str, rows: pd.DataFrame) -> str:
         cells = [one.label, *(number.replace("-", "−") for number in numbers)]
         return f"| {' | '.join(cells)} |\n"
 
-    for name, part in rows.groupby("table", sort=False):
+    for name, part in rows[rows.table != ALONE_TABLE].groupby("table", sort=False):
         table = HEAD + "".join(line(one) for _, one in part.iterrows())
         page = between(page, f"<!-- {name} -->\n\n", "\n\n", table.rstrip("\n"))
     return page

@@ -165,7 +165,7 @@ def test_what_the_readme_says_of_a_real_model_is_what_its_run_found():
     assert "On no measure is a pruned model shown to be less fair" in README
     assert "less fair" not in set(rows.verdict)
     assert "nearer to no preference on two, three and four of four measures" in README
-    for counted, method in enumerate(demo.METHODS, 2):
+    for method, counted in zip(demo.METHODS, (2, 3, 4), strict=True):
         mine = rows[rows.method == method]
         bias = mine[mine.kind == "bias"]
         assert (bias.verdict == "fairer, ability lost").sum() == counted
@@ -224,11 +224,8 @@ def test_the_verdict_on_adapters_is_that_of_its_run():
 def test_what_the_controls_show_is_in_their_rows():
     """docs/controls.csv has paired differences from SparseGPT."""
     rows, text = controls.read_rows(), said(controls.PAGE)
-    rows = (
-        rows[rows.regime == "u50"]
-        .set_index(["calibration", "category", "metric", "method"])
-        .sort_index()
-    )
+    keys = ["calibration", "category", "metric", "method"]
+    rows = rows[rows.regime == "u50"].set_index(keys).sort_index()
     here, tie = (rows.loc[controls.CALIBRATION, ""].loc[one] for one in ("ppl", "association"))
     less, lms = 100 * (1 - here.difference), rows.loc[controls.CALIBRATION, "", "lms"].difference
     shares = tie.difference / tie.pruned["sparsegpt"]
