@@ -304,25 +304,6 @@ def test_arrows_lead_on_and_the_address_keeps_what_is_seen(page, root):
 
 
 @needs_chromium
-def test_the_csv_has_every_row_of_the_filter_as_text(page):
-    page.run(f"location.hash = 'set=bbq&kind=all&point={SPARSE}'")
-    page.until("document.getElementById('items-set').value === 'bbq'")
-    text = page.run("""(async () => {
-      const make = URL.createObjectURL;
-      const blob = await new Promise(resolve => {
-        URL.createObjectURL = one => { resolve(one); return make(one); };
-        document.querySelector('#items .buttons-csv').click();
-      });
-      URL.createObjectURL = make;
-      return blob.text();
-    })()""")
-    lines = text.lstrip("\ufeff").splitlines()
-    assert lines[0].startswith('"Item","Category","Text"')
-    assert sum(line.startswith('"Age-') for line in lines) == ITEMS
-    assert "<img src=x onerror=alert(1)>" in text
-
-
-@needs_chromium
 def test_a_cell_shows_its_command_and_leads_to_its_items(page):
     page.run("[...document.querySelectorAll('#tab-main td[data-cell^=\"bbq/\"]')].at(-1).click()")
     shown = page.run("document.getElementById('command').innerText")

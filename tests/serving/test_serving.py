@@ -228,32 +228,6 @@ def test_real_vllm_gives_the_tokens_of_transformers(shared, vllm_python, tmp_pat
     assert tokens == found["transformers"][1]
 
 
-RESOLVE = """
-from vllm.model_executor.layers.quantization import get_quantization_config
-from vllm.plugins import load_general_plugins
-load_general_plugins()
-print('RESULT', get_quantization_config('sparse24').__module__)
-"""
-
-
-@pytest.mark.slow
-def test_installed_vllm_finds_the_plugin_by_its_entry_point(repo, vllm_python, tmp_path):
-    source, site = tmp_path / "source", tmp_path / "site"
-    shutil.copytree(repo / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info"))
-    for name in ("pyproject.toml", "README.md"):
-        shutil.copy(repo / name, source)
-    subprocess.run(
-        [vllm_python, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation",
-         "--no-index", "--target", str(site), str(source)],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    done = subprocess.run(
-        [vllm_python, "-c", RESOLVE], env={**os.environ, "PYTHONPATH": str(site)},
-        capture_output=True, text=True, timeout=300, check=True,
-    )  # fmt: skip
-    assert "RESULT evenprune.serving.vllm_plugin" in done.stdout
-
-
 def test_the_vllm_plugin_is_declared(repo):
     import tomllib
 
