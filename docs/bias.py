@@ -1,4 +1,4 @@
-"""bias.csv and the tables of the paper's experiments in bias.md, from a run of config/smollm2.yaml.
+"""bias.csv, the paper's experiments on a real model, from a run of config/smollm2.yaml.
 
 python docs/bias.py results/smollm2
 """
@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from pages import between, write
+from pages import write
 
 FOLDER = Path(__file__).resolve().parent
-ROWS, PAGE = FOLDER / "bias.csv", FOLDER / "bias.md"
+ROWS = FOLDER / "bias.csv"
 REGIMES = {"50 %": "u50", "2:4": "2of4"}
 MEASURES = {  # metric: its benchmark
     "ss": "stereoset",
@@ -18,17 +18,12 @@ MEASURES = {  # metric: its benchmark
     "pct_stereotype": "crows_pairs",
     "lms": "stereoset",
 }
-HEAD = """\
-| | perplexity | StereoSet SS | CrowS-Pairs, shared tokens | CrowS-Pairs, whole | LMS |
-| --- | ---: | ---: | ---: | ---: | ---: |
-"""
 THREE = (0, 1, 2)
 STRENGTHS = {
     "SparseGPT": "sparsegpt",
     "Debias-SparseGPT, b = 0.5": "debias.b0.5",
     "Debias-SparseGPT, b = 16": "debias.b16",
 }
-ALONE_TABLE = "pairs alone"  # in the file, not on the page
 ALONE = {
     "magnitude": "magnitude",
     "Wanda": "wanda",
@@ -79,7 +74,7 @@ def paper(found: Found) -> dict[str, dict[str, dict]]:
         rows |= {label: found.row(method, regime, of) for label, method in STRENGTHS.items()}
     for label, kind in (("shuffled partners", "shuffled"), ("random differences", "random")):
         rows[f"control: {label}"] = found.row("debias-sparsegpt", "2of4", f"{of}-{kind}")
-    tables[ALONE_TABLE] = {
+    tables["pairs alone"] = {
         f"{label}, {name}": found.row(method, regime, "none" if method == "magnitude" else "ss")
         for name, regime in {"25 %": "u25", "50 %": "u50", "1:4": "1of4", "2:4": "2of4"}.items()
         for label, method in ALONE.items()
@@ -87,38 +82,14 @@ def paper(found: Found) -> dict[str, dict[str, dict]]:
     return tables
 
 
-def filled(page: str, rows: pd.DataFrame) -> str:
-    """Return the page with its tables anew, each below a comment with its name."""
-
-    def line(one) -> str:
-        numbers = [one.ppl]
-        for metric in MEASURES:
-            low, high = one[f"{metric}_low"], one[f"{metric}_high"]
-            # No line ends within an interval.
-            numbers.append(one[metric] + (f" [{low},\u00a0{high}]" if low else ""))
-        cells = [one.label, *(number.replace("-", "−") for number in numbers)]
-        return f"| {' | '.join(cells)} |\n"
-
-    for name, part in rows[rows.table != ALONE_TABLE].groupby("table", sort=False):
-        table = HEAD + "".join(line(one) for _, one in part.iterrows())
-        page = between(page, f"<!-- {name} -->\n\n", "\n\n", table.rstrip("\n"))
-    return page
-
-
-def read_rows() -> pd.DataFrame:
-    """Return bias.csv, all as text."""
-    return pd.read_csv(ROWS, dtype=str, keep_default_na=False)
-
-
 def main(results: Path) -> None:
-    """Write bias.csv and the tables of bias.md."""
+    """Write bias.csv."""
     rows = pd.DataFrame(
         {"table": table, "label": label, **row}
         for table, labelled in paper(Found(results)).items()
         for label, row in labelled.items()
     )
-    rows.to_csv(ROWS, index=False, lineterminator="\n")
-    write(PAGE, filled(PAGE.read_text(encoding="utf-8"), read_rows()))
+    write(ROWS, rows.to_csv(index=False, lineterminator="\n"))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ PICTURE = FOLDER / "pictures/bias.svg"
 BENCHMARKS = ("prose", "stereoset")
 CALIBRATION, PLAIN = "ss-b64-cf4", "sparsegpt"
 REGIMES = {"u50": "50 %", "2of4": "2:4"}
+DENSE = ("dense", "dense", "none")
 TYPES = "ss.profession-b64-cf4"  # a calibration on profession alone
 METHODS = {
     "SparseGPT": PLAIN,
@@ -49,25 +50,28 @@ KEPT = ["metric", "category", "n", "dense", "pruned", "difference", "low", "high
 
 
 def read_run(results: Path) -> pd.DataFrame:
-    """Return a row a method, regime, measure and bias type: its difference from SparseGPT."""
+    """Return a row a method, regime, measure and bias type: its difference from SparseGPT, or,
+    where nothing is pruned, from the model itself."""
     (evals,) = results.glob("evals/*")
 
     def compared(label: str, method: str, regime: str, calibration: str) -> pd.DataFrame:
         two = evals / method / regime / calibration / "s0"
-        plain = ("u50", CALIBRATION) if method == "dense" else (regime, calibration)
-        one = evals / PLAIN / plain[0] / plain[1].removesuffix("-shuffled") / "s0"
+        plain = Path(PLAIN, regime, calibration.removesuffix("-shuffled"))
+        if regime == "dense":  # the model itself shows its values beside one that is pruned
+            plain = Path(PLAIN, "u50", CALIBRATION) if method == "dense" else Path(*DENSE)
+        one = evals / plain / "s0"
         if calibration == TYPES:
             (block,) = evenprune.compare(one, two).blocks
             rows = pd.DataFrame(map(vars, [*block.rows, *block.categories]))
         else:
-            names, tested = (PLAIN, method), list[Tested]()
+            names, tested = (plain.parts[0], method), list[Tested]()
             for task in BENCHMARKS:
                 tested += compare_results(task, (one / task, two / task), names, False).tested
             rows = pd.DataFrame(map(vars, judged(tested))).assign(category="")
         found = rows[rows.metric.isin(MEASURES)][KEPT]
         return found.assign(label=label, method=method, regime=regime, calibration=calibration)
 
-    asked = [("dense", "dense", "dense", "none")]
+    asked = [("the model itself", *DENSE), ("Debias-LoRA", "debias-lora", "dense", CALIBRATION)]
     asked += [(*one, regime, CALIBRATION) for regime in REGIMES for one in METHODS.items()]
     asked += [(FOREIGN, "debias-lora", "u50", f"{CALIBRATION}-shuffled")]
     asked += [("profession alone", "debias-lora", "u50", TYPES)]
@@ -101,10 +105,10 @@ def methods(rows: pd.DataFrame) -> str:
         f"| | {' | '.join(name for name, *_ in MEASURES.values())} |",
         "| --- |" + " ---: |" * 4,
     ]
-    for regime, called in REGIMES.items():
+    for regime, called in (REGIMES | {"dense": "nothing pruned"}).items():
         for label, own in rows[rows.regime == regime].groupby("label", sort=False):
             mine = own.set_index("metric", drop=False)
-            if own.method.iloc[0] == PLAIN:
+            if own.method.iloc[0] in (PLAIN, "dense"):
                 cells = [
                     f"{factor * mine.loc[metric].pruned:.{min(digits, 3 - (metric == 'ppl') * 2)}f}"
                     for metric, (_, factor, digits) in MEASURES.items()
@@ -142,7 +146,9 @@ LINES = {  # of the picture: its methods from weak to strong, and their sign
 
 def draw(rows: pd.DataFrame) -> None:
     """Draw association, SS and LMS over perplexity at 50 %: a line a method, over its strength."""
-    rows = rows[rows.regime.isin(("dense", "u50")) & rows.calibration.isin(("none", CALIBRATION))]
+    rows = rows[
+        (rows.regime == "u50") & (rows.calibration == CALIBRATION) | (rows.method == "dense")
+    ]
     found = rows[rows.category == ""].set_index(["metric", "method"]).pruned
     plt.style.use(STYLE)
     figure, axes = plt.subplots(1, 3, figsize=(7.2, 2.8))

@@ -13,7 +13,6 @@ import shlex
 import shutil
 from pathlib import Path
 
-import bias
 import controls
 import demo
 import prune_or_round
@@ -149,7 +148,7 @@ def test_the_numbers_of_the_faq_are_those_of_its_run(repo):
     [
         (seeds, ("adapters",)),
         (seeds, ("forms",)),
-        *((one, ()) for one in (demo, bias, seeds, controls, prune_or_round)),
+        *((one, ()) for one in (demo, seeds, controls, prune_or_round)),
     ],
 )
 def test_the_tables_of_a_page_are_those_of_its_file(module, words):
