@@ -47,7 +47,7 @@ WAYS = {"full": errno.ENOSPC, "broken": errno.EIO, "killed": -signal.SIGKILL}
 STATE = "EVENPRUNE_FAULT_STATE"
 HIT, ROOT, SIZE = 12, 512, 1012  # places in the struct of faults.c
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(0 if POINTS == "all" else 1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200 if POINTS == "2" else 0)]
 
 
 @cache
@@ -276,8 +276,7 @@ def process(tmp_path_factory):
 )
 def test_each_call_that_writes_may_fail(process, name):
     pool, place = process
-    points = "3" if name == "workflow" and POINTS != "all" else POINTS  # a run of it takes longer
-    calls, played, ended, failures = pool.submit(campaign, name, place, points).result()
+    calls, played, ended, failures = pool.submit(campaign, name, place, POINTS).result()
     print(f"{name}: {calls} calls, {played} played: {dict(ended)}")
     assert calls > 5
     assert not failures, "\n".join(failures)
