@@ -219,6 +219,13 @@ def test_the_verdict_on_adapters_is_that_of_its_run():
     assert "falls by {:.1f} and {:.1f} points, {:.0f} and {:.0f} %".format(*falls, *parts) in page
     assert "{:.1f} and {:.1f} with SparseGPT, {:.1f} and {:.1f}".format(*before, *after) in page
 
+    forms = seeds.read_rows("forms").set_index(["metric", "method"]).loc["signed_diff_shared"]
+    half, other = (forms[forms.regime == regime].loc["debias-lora"] for regime in REGIMES[::-1])
+    assert float(half.method_p_holm) < 0.05 < float(other.method_p_holm)
+    plain = float(forms[forms.regime == half.regime].loc["sparsegpt"]["mean"])
+    assert -float(half.method_diff) / plain == pytest.approx(0.5, abs=0.05)
+    assert "the lead of CrowS-Pairs, on which it was not trained, falls by half too" in README
+
 
 def test_what_the_controls_show_is_in_their_rows():
     """docs/controls.csv has paired differences from SparseGPT."""
