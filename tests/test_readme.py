@@ -230,6 +230,10 @@ def test_the_verdict_on_adapters_is_that_of_its_run():
 def test_what_the_controls_show_is_in_their_rows():
     """docs/controls.csv has paired differences from SparseGPT."""
     rows, text = controls.read_rows(), said(controls.PAGE)
+    unpruned = rows[(rows.regime == "dense") & (rows.method == "debias-lora")].set_index("metric")
+    ratio, tie = unpruned.loc["ppl"], unpruned.loc["association"]
+    assert f"takes off {-100 * tie.difference / tie.dense:.0f} % at the same perplexity" in README
+    assert "(× {:.3f} [{:.3f}, {:.3f}])".format(*ratio[["difference", "low", "high"]]) in text
     keys = ["calibration", "category", "metric", "method"]
     rows = rows[rows.regime == "u50"].set_index(keys).sort_index()
     here, tie = (rows.loc[controls.CALIBRATION, ""].loc[one] for one in ("ppl", "association"))
