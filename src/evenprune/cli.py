@@ -81,16 +81,18 @@ def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int
         print("interrupted; run the same command again to resume", file=sys.stderr)
         return 130
     except OSError as error:
-        full = error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        faults = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+        disk = error.filename is None and error.errno in faults
         gone = isinstance(error, BrokenPipeError) and any(map(_reader_gone, (1, 2)))
-        if not full and not gone:
+        if not disk and not gone:
             raise
-        if full:
-            print(f"error: could not write the output: {error.strerror}", file=sys.stderr)
+        if disk:
+            does = "read a file or write" if error.errno == errno.EIO else "write"
+            print(f"error: could not {does} the output: {error.strerror}", file=sys.stderr)
         # Else Python writes the rest again when it ends, and complains.
         with open(os.devnull, "wb") as nothing:
             os.dup2(nothing.fileno(), 1)
-        return 2 if full else 141  # as after SIGPIPE: `… | head` has seen enough
+        return 2 if disk else 141  # as after SIGPIPE: `… | head` has seen enough
 
 
 def _reader_gone(stream: int) -> bool:

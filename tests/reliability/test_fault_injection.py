@@ -120,7 +120,9 @@ class Commands:
         return {
             name: (self.folder / name).read_bytes() if isinstance(found[name], str) else found[name]
             for name in ours
-            if not name.endswith("provenance.json") and "/logs/" not in name
+            if "/logs/" not in name
+            and "/.provenance/" not in name  # no step depends on them
+            and not name.endswith("provenance.json")
         }
 
     def arm(self, at, fault, below=""):
@@ -216,8 +218,10 @@ class Workflow(Commands):
             env={**os.environ, "PATH": path}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, check=False,
         )  # fmt: skip
-        calls = struct.unpack_from("3i", self.state)[2]
-        return calls, Outcome(2 if done.returncode == 1 else done.returncode, done.stdout)
+        calls, status = struct.unpack_from("3i", self.state)[2], done.returncode
+        if status < 0:  # Snakemake itself was killed
+            return calls, Outcome(None, done.stdout, signal.Signals(-status).name)
+        return calls, Outcome(2 if status == 1 else status, done.stdout)
 
     def unclear(self, outcome):
         plain = outcome.status == 2 and "Traceback" not in outcome.said
