@@ -72,14 +72,6 @@ def test_every_page_is_in_the_navigation_and_exists(repo):
     assert set(nav) == found | set(outside.values())
 
 
-def test_pictures_are_small_and_ask_no_host(repo):
-    pictures = list((repo / "docs/pictures").iterdir())
-    assert pictures
-    for picture in pictures:
-        assert picture.stat().st_size < 150_000
-        assert not re.search(r"(?:href|src)=\"http|url\(http", picture.read_text()), picture
-
-
 @pytest.mark.slow
 def test_the_reference_of_commands_is_current(repo):
     commands = script(repo, "commands")

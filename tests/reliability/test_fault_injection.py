@@ -160,7 +160,7 @@ class Commands:
             return f"lost {lost[:3]}"
         if half:
             return f"half-written {half[:3]}"
-        if way == "killed" and outcome.raised == "SIGKILL":
+        if way == "killed" and (outcome.raised == "SIGKILL" or outcome.status == -signal.SIGKILL):
             return ""
         if outcome.status == 0:
             return "" if self.output(after) == self.good else "success without the whole result"
@@ -218,10 +218,8 @@ class Workflow(Commands):
             env={**os.environ, "PATH": path}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, check=False,
         )  # fmt: skip
-        calls, status = struct.unpack_from("3i", self.state)[2], done.returncode
-        if status < 0:  # Snakemake itself was killed
-            return calls, Outcome(None, done.stdout, signal.Signals(-status).name)
-        return calls, Outcome(2 if status == 1 else status, done.stdout)
+        calls = struct.unpack_from("3i", self.state)[2]
+        return calls, Outcome(2 if done.returncode == 1 else done.returncode, done.stdout)
 
     def unclear(self, outcome):
         plain = outcome.status == 2 and "Traceback" not in outcome.said
