@@ -211,11 +211,13 @@ class Workflow(Commands):
     def run(self, at=0, fault=0):
         self.arm(at, fault, "work/results/")
         path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
-        done = subprocess.run(
-            [sys.executable, "-m", "snakemake", *self.scene.argv], cwd=self.folder / "work",
-            env={**os.environ, "PATH": path}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, check=False,
-        )  # fmt: skip
+        left = any((self.folder / "work/.snakemake/locks").glob("*"))  # where it was killed
+        for words in [["--unlock"]] * left + [[]]:
+            done = subprocess.run(
+                [sys.executable, "-m", "snakemake", *self.scene.argv, *words],
+                cwd=self.folder / "work", env={**os.environ, "PATH": path}, text=True, check=False,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            )  # fmt: skip
         calls = struct.unpack_from("3i", self.state)[2]
         return calls, Outcome(2 if done.returncode == 1 else done.returncode, done.stdout)
 

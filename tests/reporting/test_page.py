@@ -213,9 +213,7 @@ def test_a_row_without_a_value_comes_last(tmp_path):
 def test_a_box_shows_the_intervals(page):
     assert not any(every(page, "#tab-main .interval", "offsetHeight"))
     page.run("document.getElementById('show-intervals').click()")
-    heights = every(page, "#tab-main .interval", "offsetHeight")
-    assert heights
-    assert all(heights)
+    assert min(every(page, "#tab-main .interval", "offsetHeight")) > 0
 
 
 @needs_chromium
