@@ -58,8 +58,9 @@ step.run = lambda args: {line}
 sys.exit(cli.entry(['shipped-world-model', '--world=a', '--out=b'], COMMANDS))
 """
 MUCH = "print('x' * 200000)"
-BROKEN = b"error: could not read a file or write the output: Input/output error\n"
-FULL = b"error: could not write the output: No space left on device\n"
+AGAIN = b", then run the same command again\n"
+BROKEN = b"error: could not read a file or write the output: Input/output error; check that disk"
+FULL = b"error: could not write the output: No space left on device; free some space"
 KILLED = "(os.kill(os.getpid(), signal.SIGINT), signal.pause())"
 
 
@@ -68,8 +69,8 @@ KILLED = "(os.kill(os.getpid(), signal.SIGINT), signal.pause())"
     [
         (KILLED, "", 130, b"", b"interrupted; run the same command again to resume\n"),
         ("print('0.5 ± 0.1 →')", "", 0, b"0.5 \\xb1 0.1 \\u2192\n", b""),
-        (MUCH, "> /dev/full", 2, b"", FULL),
-        ("open('/proc/self/mem', 'rb').read(1)", "", 2, b"", BROKEN),
+        (MUCH, "> /dev/full", 2, b"", FULL + AGAIN),
+        ("open('/proc/self/mem', 'rb').read(1)", "", 2, b"", BROKEN + AGAIN),
         (MUCH, "| true", 141, b"", b""),
     ],
     ids=["ctrl_c", "ascii", "full", "broken", "closed_pipe"],

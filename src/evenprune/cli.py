@@ -87,8 +87,11 @@ def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int
         if not disk and not gone:
             raise
         if disk:
-            does = "read a file or write" if error.errno == errno.EIO else "write"
-            print(f"error: could not {does} the output: {error.strerror}", file=sys.stderr)
+            does, then = "write", "free some space"
+            if error.errno == errno.EIO:
+                does, then = "read a file or write", "check that disk"
+            said = f"could not {does} the output: {error.strerror}; {then}"
+            print(f"error: {said}, then run the same command again", file=sys.stderr)
         # Else Python writes the rest again when it ends, and complains.
         with open(os.devnull, "wb") as nothing:
             os.dup2(nothing.fileno(), 1)
