@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ..models.architecture import rows_of
 
 RANK = 8
+KEPT = 128 << 20  # bytes of changed weights at most, else they are made again in each pass
 STRENGTH = 0.4  # of an adapter, times the root mean square of what its matrix makes of white noise
 
 
@@ -23,35 +24,35 @@ def mask_of(weight: Tensor) -> Tensor:
 
 
 class Changed(torch.autograd.Function):
-    """``X (W + s u B A ∘ M)ᵀ`` of X (p, d), W (n, d), A and u B; gradients for X, A and u B.
+    """``X Cᵀ`` of X (p, d), C = W + s u B A ∘ M (n, d), A and u B; gradients for X, A and u B.
 
-    The sum is made again in the backward pass: kept, it would take the memory of a second model.
+    ``weight`` is W, which M is made of in the backward pass, ``changed`` is C.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, weight: Tensor, inner: Tensor, outer: Tensor, scale: float
+        ctx: Any,
+        rows: Tensor,
+        weight: Tensor,
+        changed: Tensor,
+        inner: Tensor,
+        outer: Tensor,
+        scale: float,
     ) -> Tensor:
         """Return the product, (p, n)."""
-        ctx.save_for_backward(rows, weight, inner, outer)
+        ctx.save_for_backward(rows, weight, changed, inner, outer)
         ctx.scale = scale
-        return rows @ Changed.sum(weight, inner, outer, scale).T
-
-    @staticmethod
-    def sum(weight: Tensor, inner: Tensor, outer: Tensor, scale: float) -> Tensor:
-        """Return the changed weight, (n, d)."""
-        return torch.addmm(weight, outer, inner, alpha=scale).mul_(mask_of(weight))
+        return rows @ changed.T
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of what ``forward`` took."""
-        rows, weight, inner, outer = ctx.saved_tensors
+        rows, weight, changed, inner, outer = ctx.saved_tensors
         (grad,) = grads
-        before = None
-        if ctx.needs_input_grad[0]:
-            before = grad @ Changed.sum(weight, inner, outer, ctx.scale)
+        before = grad @ changed if ctx.needs_input_grad[0] else None
         whole = (grad.T @ rows).mul_(mask_of(weight))
-        return before, None, ctx.scale * (outer.T @ whole), ctx.scale * (whole @ inner.T), None
+        for_inner, for_outer = outer.T @ whole, whole @ inner.T
+        return before, None, None, ctx.scale * for_inner, ctx.scale * for_outer, None
 
 
 class Adapters:
@@ -67,6 +68,7 @@ class Adapters:
         # What is computed with, in the dtype of the weights: A and u B.
         self.used: dict[str, tuple[Tensor, Tensor]] = {}
         self.weights: dict[str, Tensor] = {}
+        self.sums: dict[str, tuple[float, Tensor]] = {}  # a scale, and the changed weight at it
         self.units: dict[str, float] = {}
         for name, module in linears.items():
             stored: Any = module.weight
@@ -79,6 +81,7 @@ class Adapters:
             )
             self.units[name] = STRENGTH * weight.float().norm().item() / rows**0.5
             module.forward = self._changed(name, module)
+        self.kept = sum(weight.nbytes for weight in self.weights.values()) <= KEPT
         self.refresh()
 
     def _changed(self, name: str, module: nn.Module) -> Callable:
@@ -88,15 +91,29 @@ class Adapters:
         def forward(rows: Tensor) -> Tensor:
             if not self.scale:
                 return plain(rows)
-            flat = rows.flatten(0, -2)
-            found = Changed.apply(flat, self.weights[name], *self.used[name], self.scale)
+            flat, weight, both = rows.flatten(0, -2), self.weights[name], self.used[name]
+            found = Changed.apply(flat, weight, self._sum(name), *both, self.scale)
             found = found.reshape(*rows.shape[:-1], -1)
             return found if bias is None else found + bias
 
         return forward
 
+    @torch.no_grad()
+    def _sum(self, name: str) -> Tensor:
+        """Return the changed weight of a linear, (n, d)."""
+        scale, found = self.sums.get(name, (0.0, None))
+        if found is not None and scale == self.scale:
+            return found
+        inner, outer = self.used[name]
+        weight = self.weights[name]
+        found = torch.addmm(weight, outer, inner, alpha=self.scale).mul_(mask_of(weight))
+        if self.kept:
+            self.sums[name] = self.scale, found
+        return found
+
     def refresh(self) -> None:
         """Round A and u B to the dtype of the weights: once a step, not in each pass."""
+        self.sums.clear()
         for name, (one, two) in self.matrices.items():
             both = (one.detach(), self.units[name] * two.detach())
             # Copies also where the dtype stays: a step changes A and B in place.

@@ -179,7 +179,7 @@ class Tuning:
                     losses, falls = self.terms(part, [1] * len(part), before)
                     loss += losses.sum().item() / len(contexts)
                     fallen += falls.sum().item() / falling
-                rise = self._mean_drift(texts, scale) - broken
+                rise = self._mean_drift(texts, scale) - broken if scale else 0.0
             return {"scale": scale, "loss": loss, "fall": fallen, "kl": rise}
 
         found = [point(0.0), point(SCALES[0])]
