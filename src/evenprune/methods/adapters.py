@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..models.architecture import rows_of
 
 RANK = 8
-KEPT = 128 << 20  # bytes of changed weights at most, else they are made again in each pass
+KEPT = 128 << 20  # bytes of changed weights at most for a step, else each pass makes them again
 STRENGTH = 0.4  # of an adapter, times the root mean square of what its matrix makes of white noise
 
 
@@ -26,7 +26,8 @@ def mask_of(weight: Tensor) -> Tensor:
 class Changed(torch.autograd.Function):
     """``X Cᵀ`` of X (p, d), C = W + s u B A ∘ M (n, d), A and u B; gradients for X, A and u B.
 
-    ``weight`` is W, which M is made of in the backward pass, ``changed`` is C.
+    ``weight`` is W, which M is made of in the backward pass, ``changed`` is C: kept with the rest
+    for that pass, of all blocks a second model if each were not made again in it (``checkpoint``).
     """
 
     @staticmethod
