@@ -70,10 +70,11 @@ KILLED = "(os.kill(os.getpid(), signal.SIGINT), signal.pause())"
         (KILLED, "", 130, b"", b"interrupted; run the same command again to resume\n"),
         ("print('0.5 ± 0.1 →')", "", 0, b"0.5 \\xb1 0.1 \\u2192\n", b""),
         (MUCH, "> /dev/full", 2, b"", FULL + AGAIN),
+        ("print('x', file=sys.stderr)", "2> /dev/full", 2, b"", b""),
         ("open('/proc/self/mem', 'rb').read(1)", "", 2, b"", BROKEN + AGAIN),
         (MUCH, "| true", 141, b"", b""),
     ],
-    ids=["ctrl_c", "ascii", "full", "broken", "closed_pipe"],
+    ids=["ctrl_c", "ascii", "full", "full_log", "broken", "closed_pipe"],
 )
 def test_signals_and_streams(line, redirect, status, out, message, tmp_path):
     """On a terminal that takes ASCII only."""

@@ -91,10 +91,12 @@ def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int
             if error.errno == errno.EIO:
                 does, then = "read a file or write", "check that disk"
             said = f"could not {does} the output: {error.strerror}; {then}"
-            print(f"error: {said}, then run the same command again", file=sys.stderr)
+            with contextlib.suppress(OSError):  # what is said may go to the same disk
+                print(f"error: {said}, then run the same command again", file=sys.stderr)
         # Else Python writes the rest again when it ends, and complains.
         with open(os.devnull, "wb") as nothing:
             os.dup2(nothing.fileno(), 1)
+            os.dup2(nothing.fileno(), 2)
         return 2 if disk else 141  # as after SIGPIPE: `… | head` has seen enough
 
 

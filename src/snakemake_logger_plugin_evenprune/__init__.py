@@ -22,6 +22,8 @@ SHOWN = 20  # last lines of a failed step's log
 TARGETS = ("all", "default")
 # How Snakemake says that a configuration file is not there.
 MISSING = re.compile(r"(?ms)_load_configfile$.*^FileNotFoundError: .*: '(.*)'$")
+# And that a file of its own, such as a step's log, cannot be written or removed.
+SYSTEM = re.compile(r"(?ms)^Traceback .*^\w*Error: \[Errno \d+\] ([^\n]*): '([^\n]*)'\s*\Z")
 
 
 class LogHandler(LogHandlerBase):
@@ -52,6 +54,9 @@ class LogHandler(LogHandlerBase):
         event, about = getattr(record, "event", None), vars(record)
         if absent := MISSING.search(record.getMessage()):
             self.say(f"expected a configuration file at {absent[1]}, found none; check the path")
+            return
+        if fault := SYSTEM.search(record.getMessage()):
+            self.say(f"error: {fault[2]}: {fault[1]}; mend that and run the same command again")
             return
         if self.as_usual or record.levelno == logging.WARNING:
             self.usually(record)

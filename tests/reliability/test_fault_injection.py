@@ -222,14 +222,14 @@ class Workflow(Commands):
         return calls, Outcome(2 if done.returncode == 1 else done.returncode, done.stdout)
 
     def unclear(self, outcome):
-        plain = outcome.status == 2 and "Traceback" not in outcome.said
+        faults = ("Traceback", "lost sys.stderr")  # of Python, and of one that cannot say its own
+        plain = outcome.status == 2 and not any(one in outcome.said for one in faults)
         return "" if plain else f"not in words: {outcome.said[-3000:]}"
 
 
 def draw(moments, name, points):
-    return moments if points == "all" else random.Random(name).sample(
-        moments, min(int(points), len(moments))
-    )  # fmt: skip
+    count = len(moments) if points == "all" else min(int(points), len(moments))
+    return random.Random(name).sample(list(moments), count)
 
 
 def interleaved(name, place, points):

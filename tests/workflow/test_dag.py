@@ -49,15 +49,13 @@ def test_dry_run_of_a_shipped_configuration(clone, name):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ("--config", "models={smollm2-135m: {params: 900000B}}"),
-            "GB of free disk for the models that this run still writes",
-        ),
+        (("--config", "models={smollm2-135m: {params: 900000B}}"), "GB of free disk for the model"),
         (("--config", "pruning={damping: -1}"), "pruning.damping"),
         (("--configfile", "none.yaml"), "a configuration file at none.yaml, found none"),
         (("--configfile", "twice.yaml"), "the key 'title'"),
+        (("--config", "results=Snakefile/x"), "error: Snakefile: Not a directory; mend that"),
     ],
-    ids=["disk", "keys", "none", "twice"],
+    ids=["disk", "keys", "none", "twice", "system"],
 )
 def test_what_is_wrong_is_said_before_the_first_job(clone, words, message):
     (clone / "twice.yaml").write_text("title: one\ntitle: two\n")
