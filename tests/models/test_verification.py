@@ -184,6 +184,7 @@ def test_damaged_results_are_computed_again(base, data, tmp_path, capsys):
     for damage in (truncate, edit, improve):
         damage(evals / "u")
         (evals / "summary.json").unlink()  # as Snakemake does before it runs a job
+        (evals / "c/partial.jsonl").write_text('{"key":"of a kill at the very end"}\n')
         capsys.readouterr()
         assert run(*command) == 0
         assert "u: computed again" in capsys.readouterr().out
@@ -232,3 +233,6 @@ def test_no_row_has_two_base_models(root, file, capsys):
     refused(capsys, collect(root), path, dense, "bbbbbbbbbbbb", "cccccccccccc", "fetch_source")
     path.write_text(json.dumps(sealed(changed(model_sha256="d" * 16))))
     refused(capsys, collect(root), "is of other weights than")
+    if path.name == "check.json":
+        path.write_text(json.dumps(sealed(changed(options={"damping": 0.5}))))
+        refused(capsys, collect(root), "was pruned with damping 0.5", "the configuration has 0.01")

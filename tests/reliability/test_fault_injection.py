@@ -115,12 +115,12 @@ class Commands:
         (self.folder / "work").mkdir(exist_ok=True)
 
     def output(self, found):
-        """Return the result, whose links may lead elsewhere."""
+        """Return the result, whose links may lead elsewhere, without what no step depends on."""
         ours = [name for name in found if below(name, self.scene.outputs)]
         return {
             name: (self.folder / name).read_bytes() if isinstance(found[name], str) else found[name]
             for name in ours
-            if not any(one in name for one in ("/logs/", "provenance"))  # no step depends on them
+            if not any(one in name for one in ("/logs/", "provenance", ".snakemake_timestamp"))
         }
 
     def arm(self, at, fault, below=""):

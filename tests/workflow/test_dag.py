@@ -21,13 +21,12 @@ def clone(repo, tmp_path_factory):
 
 PLANNED = {
     "config": {
-        "fetch_source": 6, "build_calibration": 1, "prune_model": 3,
-        "evaluate_checkpoint": 4,
+        "fetch_source": 6, "build_calibration": 1, "prune_model": 3, "evaluate_checkpoint": 4,
     },
     "world": {
-        "generate_world": 1, "fetch_source": 11, "world_model": 1,
-        "build_calibration": 3, "prune_model": 15, "compare_masks": 1, "evaluate_checkpoint": 16,
-        "benchmark_serving": 1, "report_world": 1,
+        "generate_world": 1, "fetch_source": 11, "world_model": 1, "build_calibration": 3,
+        "prune_model": 15, "compare_masks": 1, "evaluate_checkpoint": 16, "benchmark_serving": 1,
+        "report_world": 1,
     },
 }  # fmt: skip
 ONCE = ("write_run_sheet", "collect_results", "make_items", "make_tables")
@@ -73,8 +72,7 @@ def test_every_job_is_told_its_flags_and_gpus(clone):
     options |= {"experiments": {"main": {"models": ["smollm2-135m", "stories260k"]}}}
     (clone / "options.yaml").write_text(json.dumps(options))
     words = ("--until", "evaluate_checkpoint", "--configfile", "config/config.yaml", "options.yaml")
-    words = (*words, "--resources", "gpu=4")
-    done = snakemake(clone, "-n", "-p", "--cores", "1", *words)
+    done = snakemake(clone, "-n", "-p", "--cores", "1", "--resources", "gpu=4", *words)
     assert done.returncode == 0, done.stdout
     lines = [line for line in done.stdout.splitlines() if "evenprune.steps prune " in line]
     for line in lines:
@@ -102,8 +100,7 @@ def test_slurm_is_asked_for_gpus_as_the_site_says(clone):
     site.write_text(before.replace("gpu_selector: gpus", "gpu_selector: gres:a100"))
     profiles = ("--workflow-profile", "profiles/slurm", "--profile", "profiles/site")
     (clone / "two.yaml").write_text("device: cuda\nmodels: {world: {gpus: 2}}\n")
-    words = ("--until", "evaluate_checkpoint", *WORLD, "two.yaml")
-    done = snakemake(clone, "-n", *profiles, *words)
+    done = snakemake(clone, "-n", *profiles, "--until", "evaluate_checkpoint", *WORLD, "two.yaml")
     site.write_text(before)
     assert done.returncode == 0, done.stdout
     assert all(f"gpu=0, gres=gpu:a100:{count}" in done.stdout for count in (1, 2))

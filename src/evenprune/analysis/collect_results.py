@@ -24,6 +24,7 @@ import pandas as pd
 
 from ..config.finished import METRICS, SUMMARY, read_summary, remedy
 from ..config.grids import Checkpoint, benchmarks_of, in_calibration
+from ..config.job_options import prune_options
 from ..config.run_sheet import RunSheet, read_run_sheet
 from ..io.checksums import again, read_sealed
 from ..io.errors import UserError
@@ -175,6 +176,21 @@ def _check_calibration(check: dict[str, Any], path: str, manifest: str) -> None:
             )
 
 
+def _check_options(run_sheet: RunSheet, point: Checkpoint, check: dict[str, Any]) -> None:
+    """Raise UserError where a checkpoint was pruned with other options than the configuration's.
+
+    Snakemake does not see it where its own records are gone, as after a copy of the results alone.
+    """
+    used = check.get("options", {})  # none in a report of an older version
+    for name, value in prune_options(run_sheet.config, point).items():
+        if used.get(name, value) != value:
+            folder = run_sheet.folder(point)
+            raise UserError(
+                f"{folder} was pruned with {name} {used[name]}, but the configuration has {value}; "
+                f"prune again: run {again(folder)}"
+            )
+
+
 def check_one_base(run_sheet: RunSheet) -> None:
     """Raise UserError that names both where two files of a model are of different base models.
 
@@ -197,6 +213,8 @@ def check_one_base(run_sheet: RunSheet) -> None:
                 )
             if not point.is_base and says.get("model_sha256") != about.get("model_sha256"):
                 raise UserError(f"{path} is of other weights than {first}; {mend}")
+        if not point.is_base:
+            _check_options(run_sheet, point, about)
         if manifest := run_sheet.calibration_manifest(point):
             _check_calibration(about, first, manifest)
         progress.update()

@@ -162,4 +162,5 @@ def take_or_run(wanted: Wanted, folder: Path) -> dict[str, Any]:
         print(headline(result), flush=True)
     else:
         print(f"{wanted.slug}: done before, kept", flush=True)
+        (folder / PARTIAL).unlink(missing_ok=True)  # of a run that was killed right before
     return result

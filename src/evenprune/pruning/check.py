@@ -202,6 +202,7 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
     return {
         "method": manifest["method"],
         "regime": manifest["regime"],
+        "options": manifest["options"],
         "model_sha256": manifest["model_sha256"],
         "base_sha256": files_digest(found),
         "calibration": {
