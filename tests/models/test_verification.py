@@ -11,7 +11,7 @@ import pytest
 from both import refused
 from folders import change_json, change_tensors, contents
 from pruning_models import prune_command, random_pairs, save_model, write_rows
-from reporting_run import small_config, write_run
+from reporting_run import seal, small_config, write_run
 
 from evenprune.cli import main
 from evenprune.io.checksums import sealed
@@ -133,8 +133,7 @@ def test_a_manifest_beside_other_weights_is_not_believed(base, pruned, data, tmp
 def test_check_names_another_base_and_records_the_right_one(base, made, tmp_path, capsys):
     report = json.loads((made / "check.json").read_text())
     manifest = json.loads((made / "model/manifest.json").read_text())
-    assert identify(base).files_sha256 == report["base_sha256"]
-    assert manifest["base"]["files_sha256"] == report["base_sha256"]
+    assert identify(base).files_sha256 == report["base_sha256"] == manifest["base"]["files_sha256"]
     other = shutil.copytree(base, tmp_path / "other")
     name = "model.layers.0.self_attn.q_proj.weight"
     change_tensors(other / "model.safetensors", lambda tensors: tensors[name].mul_(2))
@@ -236,3 +235,10 @@ def test_no_row_has_two_base_models(root, file, capsys):
     if path.name == "check.json":
         path.write_text(json.dumps(sealed(changed(options={"damping": 0.5}))))
         refused(capsys, collect(root), "was pruned with damping 0.5", "the configuration has 0.01")
+
+
+def test_results_of_other_options_are_refused(root, capsys):
+    evals = next(root.glob("evals/world/sparsegpt/2of4/*/s0"))
+    change_json(evals / "unqover/metrics.json", spec={"task": "unqover", "limit": 4})
+    seal(evals)
+    refused(capsys, collect(root), "was evaluated with limit 4, but the configuration has null")

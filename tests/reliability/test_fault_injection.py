@@ -17,7 +17,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -31,6 +30,7 @@ import pytest
 from evaluation_fixtures import save_model, write_datasets
 from fake_hub import FakeHub
 from folders import snapshot
+from snakemake_runs import snakemake
 from test_gguf import write_gguf
 from test_packages import make_wheel
 from test_sources import MODEL, stories, write_config
@@ -210,14 +210,9 @@ class Workflow(Commands):
 
     def run(self, at=0, fault=0):
         self.arm(at, fault, "work/results/")
-        path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
         left = any((self.folder / "work/.snakemake/locks").glob("*"))  # where it was killed
         for words in [["--unlock"]] * left + [[]]:
-            done = subprocess.run(
-                [sys.executable, "-m", "snakemake", *self.scene.argv, *words],
-                cwd=self.folder / "work", env={**os.environ, "PATH": path}, text=True, check=False,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            )  # fmt: skip
+            done = snakemake(self.folder / "work", *self.scene.argv, *words)
         calls = struct.unpack_from("3i", self.state)[2]
         return calls, Outcome(2 if done.returncode == 1 else done.returncode, done.stdout)
 

@@ -14,6 +14,7 @@ where the calibration pairs are of the data and bias types that the value was me
 
 import argparse
 import functools
+import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -23,8 +24,8 @@ import numpy as np
 import pandas as pd
 
 from ..config.finished import METRICS, SUMMARY, read_summary, remedy
-from ..config.grids import Checkpoint, benchmarks_of, in_calibration
-from ..config.job_options import prune_options
+from ..config.grids import Checkpoint, in_calibration
+from ..config.job_options import benchmark_options, prune_options
 from ..config.run_sheet import RunSheet, read_run_sheet
 from ..io.checksums import again, read_sealed
 from ..io.errors import UserError
@@ -36,6 +37,7 @@ from ..stats import inference
 from ..stats.inference import Estimate, Interval
 from ..stats.measures import is_rate
 from ..stats.paired import estimate_of
+from ..tasks.protocol import AUTO, make_protocol
 from . import fidelity, mask_diffs, measurements, significance
 from .frames import Number, Numbers, Quantity, make_frame, metric_values, write_frame
 from .item_sums import DTO, ItemSums, distance, dto_parts
@@ -121,12 +123,45 @@ def calibration_values(path: Path) -> Numbers:
     return {Quantity("calibration", *name): Number(count) for name, count in counts.items()}
 
 
+def _refuse_others(
+    folder: Path | str, done: str, used: dict[str, Any], asked: dict[str, Any], mend: str
+) -> None:
+    """Raise UserError where a result was made with another option than the configuration asks for.
+
+    Snakemake does not see it where its own records are gone, as after a copy of the results alone.
+    Options that a record of an older version does not have are not compared.
+    """
+    for name, value in asked.items():
+        if used.get(name, value) != value:
+            found, wanted = json.dumps(used[name]), json.dumps(value)
+            raise UserError(
+                f"{folder} was {done} with {name} {found}, but the configuration has {wanted}; "
+                f"{mend}"
+            )
+
+
+def _protocols(options: dict[str, Any], record: dict[str, Any]) -> tuple[dict, dict]:
+    """Return the options of a benchmark as its record says them, and as it was asked for.
+
+    The latter without those that the evaluation settles itself. A record leaves out what is single
+    tasks' alone and not set.
+    """
+    given = {name: value for name, value in options.items() if name != "data"}
+    asked, said = make_protocol(given), record.get("spec", {})
+    settled = {name for name, value in asked if value == AUTO} | {"dtype", "judge", "headline"}
+    unset = make_protocol({"task": options["task"]}).model_dump() if "task" in said else {}
+    return unset | said, asked.model_dump(exclude=settled)
+
+
 def checkpoint_values(run_sheet: RunSheet, point: Checkpoint) -> Numbers:
     """Return all numbers of one checkpoint but those of its calibration set."""
     numbers, sums = Numbers(), ItemSums(run_sheet)
-    for slug in benchmarks_of(run_sheet.config, point):
+    for slug, options in benchmark_options(run_sheet.config, point).items():
         metrics = run_sheet.result_folder(point, slug) / METRICS
-        numbers |= metric_values(slug, read_json(metrics), metrics)
+        content = read_json(metrics)
+        used, asked = _protocols(options, content)
+        _refuse_others(metrics.parent, "evaluated", used, asked, remedy(metrics.parents[1]))
+        numbers |= metric_values(slug, content, metrics)
     numbers |= clustered_errors(sums, point, numbers)
     numbers |= rate_ends(run_sheet, numbers) | dto_values(run_sheet, sums, point, numbers)
     if path := run_sheet.measurement(point):
@@ -176,21 +211,6 @@ def _check_calibration(check: dict[str, Any], path: str, manifest: str) -> None:
             )
 
 
-def _check_options(run_sheet: RunSheet, point: Checkpoint, check: dict[str, Any]) -> None:
-    """Raise UserError where a checkpoint was pruned with other options than the configuration's.
-
-    Snakemake does not see it where its own records are gone, as after a copy of the results alone.
-    """
-    used = check.get("options", {})  # none in a report of an older version
-    for name, value in prune_options(run_sheet.config, point).items():
-        if used.get(name, value) != value:
-            folder = run_sheet.folder(point)
-            raise UserError(
-                f"{folder} was pruned with {name} {used[name]}, but the configuration has {value}; "
-                f"prune again: run {again(folder)}"
-            )
-
-
 def check_one_base(run_sheet: RunSheet) -> None:
     """Raise UserError that names both where two files of a model are of different base models.
 
@@ -214,7 +234,9 @@ def check_one_base(run_sheet: RunSheet) -> None:
             if not point.is_base and says.get("model_sha256") != about.get("model_sha256"):
                 raise UserError(f"{path} is of other weights than {first}; {mend}")
         if not point.is_base:
-            _check_options(run_sheet, point, about)
+            folder, asked = run_sheet.folder(point), prune_options(run_sheet.config, point)
+            used, mend = about.get("options", {}), f"prune again: run {again(folder)}"
+            _refuse_others(folder, "pruned", used, asked, mend)
         if manifest := run_sheet.calibration_manifest(point):
             _check_calibration(about, first, manifest)
         progress.update()
