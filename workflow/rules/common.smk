@@ -81,6 +81,14 @@ PATHS, CONFIG = RUN.paths, RUN.paths.config
 if RUN.absent and workflow.is_main_process:
     missing = f"{len(RUN.absent)} sources are missing:"
     print(missing, *RUN.absent, sep="\n  ", file=sys.stderr)
+recorded = any(Path().glob(".snakemake/metadata/*"))
+if workflow.is_main_process and not recorded and Path(CONFIG.results, "run_sheet.json").is_file():
+    print(
+        f"note: Snakemake has no records of how {CONFIG.results} was made (.snakemake belongs to it)",
+        "  and sees no change of options, code or data; -F makes all again",
+        sep="\n",
+        file=sys.stderr,
+    )
 # Threads of a measurement that nothing is to disturb: all that --cores gives. On a cluster there is
 # no such number where jobs are submitted, and where they run it is not theirs; the job asks for a
 # node alone (profiles/site).
