@@ -160,9 +160,7 @@ def truncate(folder):
 
 def edit(folder):
     text = (folder / "items.jsonl").read_text()
-    changed = text.replace('"correct":true', '"correct":false')
-    assert changed != text
-    (folder / "items.jsonl").write_text(changed)
+    (folder / "items.jsonl").write_text(text.replace('"correct":true', '"correct":false'))
 
 
 def improve(folder):
@@ -239,6 +237,9 @@ def test_no_row_has_two_base_models(root, file, capsys):
 
 def test_results_of_other_options_are_refused(root, capsys):
     evals = next(root.glob("evals/world/sparsegpt/2of4/*/s0"))
-    change_json(evals / "unqover/metrics.json", spec={"task": "unqover", "limit": 4})
+    change_json(evals / "bbq/metrics.json", spec={"task": "bbq", "limit": 4})
     seal(evals)
     refused(capsys, collect(root), "was evaluated with limit 4, but the configuration has null")
+    change_json(evals / "bbq/metrics.json", spec={"task": "bbq"})
+    seal(evals)
+    refused(capsys, collect(root), 'evaluated with split null, but the configuration has "full"')
