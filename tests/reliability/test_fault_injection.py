@@ -217,9 +217,9 @@ class Workflow(Commands):
         return calls, Outcome(2 if done.returncode == 1 else done.returncode, done.stdout)
 
     def unclear(self, outcome):
-        faults = ("Traceback", "lost sys.stderr")  # of Python, and of one that cannot say its own
-        plain = outcome.status == 2 and not any(one in outcome.said for one in faults)
-        return "" if plain else f"not in words: {outcome.said[-3000:]}"
+        # The latter: of a Python that could not print its own.
+        wrong = [one for one in ("Traceback", "lost sys.stderr") if one in outcome.said]
+        return f"not in words: {outcome.said[-3000:]}" if wrong or outcome.status != 2 else ""
 
 
 def draw(moments, name, points):
