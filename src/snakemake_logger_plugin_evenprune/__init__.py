@@ -20,10 +20,19 @@ from snakemake_interface_logger_plugins.common import LogEvent
 WIDTH = 120  # columns of a line, at most
 SHOWN = 20  # last lines of a failed step's log
 TARGETS = ("all", "default")
-# How Snakemake says that a configuration file is not there.
-MISSING = re.compile(r"(?ms)_load_configfile$.*^FileNotFoundError: .*: '(.*)'$")
-# And that a file of its own, such as a step's log, cannot be written or removed.
-SYSTEM = re.compile(r"(?ms)^Traceback .*^\w*Error: \[Errno \d+\] ([^\n]*): '([^\n]*)'\s*\Z")
+# Tracebacks of Snakemake's own, and what is said in their place.
+PLAIN = {
+    r"(?ms)_load_configfile$.*^FileNotFoundError: .*: '(.*)'$": (
+        r"expected a configuration file at \1, found none; check the path"
+    ),
+    r"(?ms)_update_config$.*^RecursionError: ": (
+        "the configuration file is not valid YAML: its aliases (`*name`) have no end; mend them"
+    ),
+    # A file of a run, such as a step's log, that cannot be written or removed.
+    r"(?ms)^Traceback .*^\w*Error: \[Errno \d+\] ([^\n]*): '([^\n]*)'\s*\Z": (
+        r"error: \2: \1; mend that and run the same command again"
+    ),
+}
 
 
 class LogHandler(LogHandlerBase):
@@ -52,12 +61,10 @@ class LogHandler(LogHandlerBase):
     def emit(self, record: logging.LogRecord) -> None:
         """Note what is planned and what begins; print what ends, and what is wrong."""
         event, about = getattr(record, "event", None), vars(record)
-        if absent := MISSING.search(record.getMessage()):
-            self.say(f"expected a configuration file at {absent[1]}, found none; check the path")
-            return
-        if fault := SYSTEM.search(record.getMessage()):
-            self.say(f"error: {fault[2]}: {fault[1]}; mend that and run the same command again")
-            return
+        for traceback, sentence in PLAIN.items():
+            if found := re.search(traceback, record.getMessage()):
+                self.say(found.expand(sentence))
+                return
         if self.as_usual or record.levelno == logging.WARNING:
             self.usually(record)
             return

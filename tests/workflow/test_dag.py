@@ -20,22 +20,18 @@ def clone(repo, tmp_path_factory):
 
 
 PLANNED = {
-    "config": {
-        "fetch_source": 6, "build_calibration": 1, "prune_model": 3, "evaluate_checkpoint": 4,
-    },
-    "world": {
-        "generate_world": 1, "fetch_source": 11, "world_model": 1, "build_calibration": 3,
-        "prune_model": 15, "compare_masks": 1, "evaluate_checkpoint": 16, "benchmark_serving": 1,
-        "report_world": 1,
-    },
+    "config": dict(fetch_source=6, build_calibration=1, prune_model=3, evaluate_checkpoint=4),
+    "world": dict(
+        generate_world=1, fetch_source=11, world_model=1, build_calibration=3, prune_model=15,
+        compare_masks=1, evaluate_checkpoint=16, benchmark_serving=1, report_world=1,
+    ),
 }  # fmt: skip
 ONCE = ("write_run_sheet", "collect_results", "make_items", "make_tables")
 
 
 def planned(name):
     """Return the jobs of a run of a shipped configuration, by rule."""
-    pdf = ["make_paper"] if latex_available() else []
-    return PLANNED[name] | dict.fromkeys([*ONCE, *pdf], 1)
+    return PLANNED[name] | dict.fromkeys([*ONCE, *["make_paper"] * latex_available()], 1)
 
 
 @pytest.mark.parametrize("name", PLANNED)
@@ -52,12 +48,14 @@ def test_dry_run_of_a_shipped_configuration(clone, name):
         (("--config", "pruning={damping: -1}"), "pruning.damping"),
         (("--configfile", "none.yaml"), "a configuration file at none.yaml, found none"),
         (("--configfile", "twice.yaml"), "the key 'title'"),
+        (("--configfile", "cycle.yaml"), "its aliases (`*name`) have no end"),
         (("--config", "results=Snakefile/x"), "error: Snakefile: Not a directory; mend that"),
     ],
-    ids=["disk", "keys", "none", "twice", "system"],
+    ids=["disk", "keys", "none", "twice", "cycle", "system"],
 )
 def test_what_is_wrong_is_said_before_the_first_job(clone, words, message):
     (clone / "twice.yaml").write_text("title: one\ntitle: two\n")
+    (clone / "cycle.yaml").write_text("models: &a {m: *a}\n")
     done = snakemake(clone, "--cores", "1", *words)
     assert done.returncode != 0
     assert message in " ".join(done.stdout.split())  # where lines break depends on the path
