@@ -164,9 +164,7 @@ def edit(folder):
 
 
 def improve(folder):
-    metrics = json.loads((folder / "metrics.json").read_text())
-    metrics["metrics"]["acc"]["value"] = 1.0
-    (folder / "metrics.json").write_text(json.dumps(metrics))
+    change_json(folder / "metrics.json", metrics={"acc": {"value": 1.0, "n": 4}})
 
 
 def test_damaged_results_are_computed_again(base, data, tmp_path, capsys):
@@ -194,7 +192,8 @@ def test_damaged_results_are_computed_again(base, data, tmp_path, capsys):
 
 @pytest.fixture
 def root(repo, tmp_path):
-    write_run(small_config(repo, tmp_path, tables=["main"]), 4)
+    foreign = {"arc": {"task": "lm_eval", "name": "arc_easy"}}
+    write_run(small_config(repo, tmp_path, tables=["main"], benchmarks=foreign), 4)
     return tmp_path
 
 
@@ -240,6 +239,7 @@ def test_results_of_other_options_are_refused(root, capsys):
     change_json(evals / "bbq/metrics.json", spec={"task": "bbq", "limit": 4})
     seal(evals)
     refused(capsys, collect(root), "was evaluated with limit 4, but the configuration has null")
-    change_json(evals / "bbq/metrics.json", spec={"task": "bbq"})
+    change_json(evals / "bbq/metrics.json", spec={"task": "bbq", "split": "full"})
+    change_json(evals / "arc/metrics.json", spec={"task": "lm_eval"})
     seal(evals)
-    refused(capsys, collect(root), 'evaluated with split null, but the configuration has "full"')
+    refused(capsys, collect(root), 'evaluated with name null, but the configuration has "arc_easy"')

@@ -24,7 +24,7 @@ CATEGORIES = {
     "crows_pairs": ("age", "religion"),
     "stereoset": ("gender", "race"),
     "mmlu": ("anatomy", "law"),
-    "hellaswag": ("all",),
+    **dict.fromkeys(("hellaswag", "lm_eval"), ("all",)),
     "realtoxicityprompts": ("challenging", "other"),
     "harmbench": ("illegal", "harmful"),
 }

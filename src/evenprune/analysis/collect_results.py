@@ -37,7 +37,7 @@ from ..stats import inference
 from ..stats.inference import Estimate, Interval
 from ..stats.measures import is_rate
 from ..stats.paired import estimate_of
-from ..tasks.protocol import AUTO, make_protocol
+from ..tasks.protocol import AUTO, Protocol
 from . import fidelity, mask_diffs, measurements, significance
 from .frames import Number, Numbers, Quantity, make_frame, metric_values, write_frame
 from .item_sums import DTO, ItemSums, distance, dto_parts
@@ -147,9 +147,9 @@ def _protocols(options: dict[str, Any], record: dict[str, Any]) -> tuple[dict, d
     tasks' alone and not set.
     """
     given = {name: value for name, value in options.items() if name != "data"}
-    asked, said = make_protocol(given), record.get("spec", {})
+    asked, said = Protocol(**given), record.get("spec", {})
     settled = {name for name, value in asked if value == AUTO} | {"dtype", "judge", "headline"}
-    unset = make_protocol({"task": options["task"]}).model_dump() if "task" in said else {}
+    unset = Protocol(options["task"]).model_dump() if "task" in said else {}
     return unset | said, asked.model_dump(exclude=settled)
 
 
