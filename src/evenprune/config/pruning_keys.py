@@ -42,8 +42,8 @@ class Pruning(Section):
     """`debias-lora`: weight of keeping meaningful words above the unrelated one; 0: without"""
     lora_blocks: float = Field(0.6, gt=0, le=1)
     """`debias-lora`: share of the blocks to change, the last ones"""
-    lora_steps: int = Field(36, ge=1)
-    """`debias-lora`: training steps of 12 contexts"""
+    lora_steps: int = Field(30, ge=1)
+    """`debias-lora`: training steps of 8 contexts"""
     lora_rate: float = Field(5e-3, gt=0, le=1)
     """`debias-lora`: learning rate of AdamW at its highest"""
     lora_scale: float = Field(1.0, ge=-10, le=10)

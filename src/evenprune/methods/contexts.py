@@ -10,7 +10,7 @@ from ..io.errors import UserError
 from ..io.files import digest
 from ..models.token_trees import merged
 
-PASS = 256  # tokens in one pass, and at most a context more
+PASS = 384  # tokens in one pass, and at most a context more
 TEXT_TOKENS = 96  # of a text at most
 HELD_OUT = 0.2  # share of the groups, and of the texts
 JUDGED = 32  # contexts, and texts, held out that are looked at, at most

@@ -14,7 +14,7 @@ from ..models.architecture import find_blocks
 from ..models.token_trees import Tree, common_prefix, merged, visible
 from .contexts import Ids
 
-STEP = 16  # tokens
+STEP = 32  # tokens
 
 
 class LogProbs(torch.autograd.Function):

@@ -47,7 +47,7 @@ from .contexts import JUDGED, PASS, Context, Ids, contexts_of, passes, split, sp
 from .options import Options
 from .scorer import Scorer
 
-CONTEXTS = 12  # a step
+CONTEXTS = 8  # a step
 LEARNED = 256  # texts at most: what the base model makes of each is kept
 ROWS = 4  # texts looked at together
 DRIFT = 0.48
@@ -139,7 +139,12 @@ class Tuning:
     @torch.no_grad()
     def _states(self, texts: Sequence[Ids]) -> dict[Ids, Tensor]:
         """Return what the last block returns for texts, (l, d) each."""
-        return {ids: self.scorer.states([ids])[0, : len(ids)].clone() for ids in texts}
+        found = {}
+        for start in range(0, len(texts), ROWS):
+            part = texts[start : start + ROWS]
+            for ids, states in zip(part, self.scorer.states(part), strict=True):
+                found[ids] = states[: len(ids)].clone()
+        return found
 
     def drift(self, texts: Sequence[Ids]) -> Tensor:
         """Return KL(base ‖ changed) of texts, a sum over positions, nats."""
