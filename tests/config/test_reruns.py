@@ -22,14 +22,12 @@ def parsed_again():
 @pytest.fixture(scope="module")
 def package(repo, tmp_path_factory):
     """A copy of the code, for tests to change."""
-    root = tmp_path_factory.mktemp("code")
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(repo / "src", root, ignore=ignored, dirs_exist_ok=True)
-    patch = pytest.MonkeyPatch()
-    patch.setattr(codedigest, "ROOT", root)
-    parsed_again()
-    yield root / "evenprune"
-    patch.undo()
+    root = tmp_path_factory.mktemp("code") / "src"
+    shutil.copytree(repo / "src", root, ignore=shutil.ignore_patterns("__pycache__"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codedigest, "ROOT", root)
+        parsed_again()
+        yield root / "evenprune"
     parsed_again()
 
 
@@ -133,7 +131,9 @@ def test_words_and_unrelated_code_rerun_nothing(before, raw, package):
 
 
 def test_code_reruns_its_stage(before, raw, package):
-    assert set(grown(before, raw, package, "methods/solver.py")) == {"prune_model"}
+    assert {*grown(before, raw, package, "methods/solver.py")} == {"prune_model"}
+    found = grown(before, raw, package, "config/pruning_keys.py")
+    assert not {"build_calibration", "evaluate_checkpoint"} & set(found)
     shown = ("reporting/setup.py", "reporting/figures.py", "analysis/labels.py")
     assert grown(before, raw, package, *shown) == {"make_tables": 1, "make_paper": 1}
     # Where a number is made, it is collected again.

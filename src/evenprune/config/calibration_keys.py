@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from .pair_sources import ALIGNMENTS
 from .section import Bos, Named, OneOrMore, Section
 
 
@@ -29,7 +30,7 @@ class Calibration(Section):
     """longest text in tokens (the authors' script: 100)"""
     pair_tokens: int | None = Field(None, ge=1)
     """longest sentence of a pair in tokens (the authors' of 2026: 100, 64 with texts); null: any"""
-    alignment: Literal["equal-length", "pad", "suffix"] | None = None
+    alignment: Literal[ALIGNMENTS] | None = None  # type: ignore[valid-type]
     """in place of `pruning.alignment` for this calibration"""
     control: Literal["none", "shuffled-pairs", "random-delta"] = "none"
     """negative control, partners of equal token count: another pair's anti-stereotype

@@ -4,6 +4,7 @@
 # types where they are known. A data set of another name has pairs, or texts, of one's own.
 PAIR_SOURCES = ("stereoset", "crows_pairs", "question_pairs")
 TEXT_SOURCES = ("ultrachat", "ultrachat_gen")
+ALIGNMENTS = ("equal-length", "pad", "suffix")  # of pairs of unequal length, the first by default
 BIAS_TYPES = {
     "stereoset": ("gender", "profession", "race", "religion"),
     "crows_pairs": (

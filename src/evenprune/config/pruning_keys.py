@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from .facts import BIAS_SCALINGS, METHODS, SOLVERS, regime_facts
+from .pair_sources import ALIGNMENTS
 from .section import Section
 
 # Far above what float32 (24 bits) tells apart beside the plain term, far below its overflow: the
@@ -20,7 +21,7 @@ class Pruning(Section):
     """columns per block of the column loop, a multiple of 4 for `1of4` and `2of4`"""
     damping: float = Field(0.01, gt=0)
     """share of the mean diagonal of H that is added to its diagonal"""
-    alignment: Literal["equal-length", "pad", "suffix"] = "equal-length"
+    alignment: Literal[ALIGNMENTS] = ALIGNMENTS[0]  # type: ignore[valid-type]
     """pairs of unequal length: drop, `pad`, or match also what follows the difference (`suffix`)"""
     compute_dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """of forward passes; `auto`: the checkpoint's, or float32 where the processor is slow in it"""

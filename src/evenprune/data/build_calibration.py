@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 
 from ..config.calibration_keys import Calibration, Tokens
 from ..config.flags import add_flags, checked
-from ..config.pair_sources import TEXT_SOURCES
-from ..config.pruning_keys import Pruning
+from ..config.pair_sources import ALIGNMENTS, TEXT_SOURCES
 from ..io.checksums import sealed, source_checksums, source_folder, source_record
 from ..io.errors import UserError, printable
 from ..io.files import sha256_file, write_json, write_jsonl
@@ -196,7 +195,7 @@ def build_calibration(
             "expected as many folders or records in --pairs-data as data sets in --pairs, got "
             f"{len(pairs_data)} and {' '.join(entry.pairs)}; correct the flags"
         )
-    alignment, control = entry.alignment or Pruning().alignment, entry.control
+    alignment, control = entry.alignment or ALIGNMENTS[0], entry.control
     asked = dict(zip(entry.pairs, pairs_data))
     places = {given: source_folder(given) for given in (model, *pairs_data, texts_data) if given}
     inputs = [*places, *places.values()]

@@ -27,7 +27,8 @@ IGNORED = {PACKAGE} | {
     f"{PACKAGE}.{name}"
     for name in (
         *("cli", "io.codedigest", "io.errors", "io.progress", "io.provenance"),
-        *("models.cards", "config.checks", "config.field_errors", "data.hub_models"),
+        *("config.checks", "config.field_errors", "data.defaults", "data.hub_models"),
+        "models.cards",
         *("pruning.card", "pruning.provenance", "serving.export_card"),
     )
 }
