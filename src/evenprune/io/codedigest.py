@@ -21,8 +21,8 @@ from pathlib import Path
 PACKAGE = "evenprune"
 ROOT = Path(__file__).parents[2]
 DATA = "DATA_FILES"
-# What decides how something is said or where a model lies, not what is computed: no result
-# changes with it.
+# What decides how something is said or where models and data lie, not what is computed: no
+# result changes with it.
 IGNORED = {PACKAGE} | {
     f"{PACKAGE}.{name}"
     for name in (

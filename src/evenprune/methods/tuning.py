@@ -139,12 +139,11 @@ class Tuning:
     @torch.no_grad()
     def _states(self, texts: Sequence[Ids]) -> dict[Ids, Tensor]:
         """Return what the last block returns for texts, (l, d) each."""
-        found = {}
-        for start in range(0, len(texts), ROWS):
-            part = texts[start : start + ROWS]
-            for ids, states in zip(part, self.scorer.states(part), strict=True):
-                found[ids] = states[: len(ids)].clone()
-        return found
+        return {
+            ids: states[: len(ids)].clone()
+            for part in _parts(texts)
+            for ids, states in zip(part, self.scorer.states(part), strict=True)
+        }
 
     def drift(self, texts: Sequence[Ids]) -> Tensor:
         """Return KL(base ‖ changed) of texts, a sum over positions, nats."""
@@ -160,9 +159,9 @@ class Tuning:
 
     def _mean_drift(self, texts: Sequence[Ids], scale: float = 0.0) -> float:
         """Return the mean of ``drift`` over the tokens of texts, at a scale of the change."""
-        parts = (texts[start : start + ROWS] for start in range(0, len(texts), ROWS))
         with self.adapters.scaled(scale):
-            return sum(self.drift(one).item() for one in parts) / sum(len(ids) - 1 for ids in texts)
+            total = sum(self.drift(part).item() for part in _parts(texts))
+        return total / sum(len(ids) - 1 for ids in texts)
 
     def curve(self, contexts: Sequence[Context], texts: Sequence[Ids]) -> list[dict[str, float]]:
         """Return what scales of the change do, in rising order: loss, mean fall (nats) and the KL
@@ -242,6 +241,10 @@ class Tuning:
             records.append({"bias": bias, "keep": keep, "drift": drift.item()})
             progress.update()
         return records
+
+
+def _parts(texts: Sequence[Ids]) -> Iterator[Sequence[Ids]]:
+    return (texts[start : start + ROWS] for start in range(0, len(texts), ROWS))
 
 
 def within(point: Mapping[str, float], options: Options) -> bool:
