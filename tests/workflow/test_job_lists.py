@@ -109,14 +109,21 @@ CALIBRATED = ("calibration/", *everything_of("wanda", "sparsegpt", "debias-spars
     ("name", "patterns"), [("unqover", ("evals/first/", RESULTS)), ("stereoset", CALIBRATED)]
 )
 def test_a_byte_of_data_makes_again_what_reads_it(run, jobs, name, patterns):
-    file = run.folder / f"mirror/data/{name}/data.jsonl"
-    put(file, file.read_text()[:-2] + "b\n")
+    put(run.folder / f"mirror/data/{name}/data.jsonl", f"{name} b\n")
     assert run.plan() == jobs(f"sources/data/{name}", *patterns)
 
 
 def test_a_label_makes_the_tables_again(run, jobs):
     run.config["models"]["first"]["label"] = "Another"
     assert run.plan() == jobs(r"run_sheet\.json", r"report/paper\.html")
+
+
+def test_an_experiment_more_makes_only_itself(run, jobs):
+    main = run.config["experiments"]["main"]
+    run.config["experiments"]["more"] = main | {"calibrations": ["ss.some"]}
+    run.config["calibrations"] = {"ss.some": {"pairs": "stereoset", "categories": ["gender"]}}
+    found = run.plan() - jobs(r"run_sheet\.json", RESULTS)
+    assert found and all("ss.some" in name for name in found)
 
 
 def test_a_moved_mirror_makes_nothing_again(run, jobs):

@@ -105,6 +105,7 @@ def depends(rule_name, job=job_options.ALL):
 
     Snakemake compares values and not their names, so each begins with its name. `flags` it does not
     compare, nor any param that is a function of the input. ``job`` is the pattern of a job's name.
+    A param that only other jobs have is "" and all have one, so that the first is no change.
     """
     jobs = {name: params for (rule, name), params in RUN.jobs.items() if rule == rule_name}
 
@@ -115,7 +116,8 @@ def depends(rule_name, job=job_options.ALL):
         return " ".join(value for value in of(wildcards).values() if value.startswith("--"))
 
     names = {name for params in jobs.values() for name in params}
-    return {n: lambda wildcards, n=n: of(wildcards).get(n, "") for n in names} | {"flags": flags}
+    found = {n: lambda wildcards, n=n: of(wildcards).get(n, "") for n in names}
+    return found | {"flags": flags, "of_others": ""}
 
 
 def here(value):
