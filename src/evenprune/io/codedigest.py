@@ -27,8 +27,8 @@ IGNORED = {PACKAGE} | {
     f"{PACKAGE}.{name}"
     for name in (
         *("cli", "io.codedigest", "io.errors", "io.progress", "io.provenance"),
-        *("config.checks", "config.field_errors", "data.defaults", "data.hub_models"),
-        "models.cards",
+        *("config.checks", "config.field_errors", "data.hub_models", "models.cards"),
+        *("config.pruning_keys", "data.defaults"),  # jobs get all options by name
         *("pruning.card", "pruning.provenance", "serving.export_card"),
     )
 }
