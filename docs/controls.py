@@ -30,6 +30,7 @@ METHODS = {
     "Debias-LoRA, budget 0.2": "lora.b20",
     "Debias-LoRA × 0.5": "lora.x0.5",
     "without the keep term": "lora.no-keep",
+    "without it, budget 0.2": "lora.free",
     "control: mending alone": "lora.none",
     "control: the change reversed": "lora.x-1",
     "control: fine-tuning on the same sentences": "lora.language",
@@ -73,7 +74,8 @@ def read_run(results: Path) -> pd.DataFrame:
 
     asked = [("the model itself", *DENSE), ("Debias-LoRA", "debias-lora", "dense", CALIBRATION)]
     asked += [(*one, regime, CALIBRATION) for regime in REGIMES for one in METHODS.items()]
-    asked += [(FOREIGN, "debias-lora", "u50", f"{CALIBRATION}-shuffled")]
+    foreign = {FOREIGN: "debias-lora", f"{FOREIGN}, no keep term, budget 0.2": "lora.free"}
+    asked += [(*one, "u50", f"{CALIBRATION}-shuffled") for one in foreign.items()]
     asked += [("profession alone", "debias-lora", "u50", TYPES)]
     both = [
         compared(*one) for one in asked if (evals.joinpath(*one[1:]) / "s0/summary.json").is_file()
