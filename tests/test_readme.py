@@ -34,19 +34,17 @@ def commands_of(pages):
     return list(dict.fromkeys(line for text in texts for line in commands(text)))
 
 
-SET_UP = ("make env", "source .venv/bin/activate")  # a test's own environment is one
 ALL = commands_of([PAGES.parent / "README.md"])
 OF_OTHER_PAGES = commands_of(sorted(PAGES.glob("*.md")))
-TUTORIAL = [line for line in commands_of([PAGES / "tutorial.md"])
-            if START.match(line) and line not in SET_UP]  # fmt: skip
+TUTORIAL = [line for line in commands_of([PAGES / "tutorial.md"]) if START.match(line)]
+TUTORIAL = TUTORIAL[2:]  # not `make env` and its activation: a test's own environment is one
 NOT_RUN = {
     "snakemake --cores 1 all --report report.html": "shows a finished run",
     "snakemake finished --report report.html": "shows a finished run",
     "snakemake -n --configfile my.yaml": "of a configuration that the reader writes",
     "snakemake --cores all --configfile my.yaml": "of a configuration that the reader writes",
     "evenprune explain answer --cell "
-    "smollm2-135m/debias-sparsegpt/2of4/ss.groups-b64-cf4/stereoset": "shows a finished run; "
-    "tests/workflow and tests/reporting run it",
+    "smollm2-135m/debias-sparsegpt/2of4/ss.groups-b64-cf4/stereoset": "tests/workflow runs it",
     "evenprune evaluate --model pruned/debias --benchmark crows_pairs --limit 200 --out "
     "evals/debias": "the tutorial runs it",
     "evenprune compare smollm2-135m pruned/debias --benchmark stereoset --benchmark crows_pairs "
@@ -145,11 +143,8 @@ def test_the_numbers_of_the_faq_are_those_of_its_run(repo):
 
 @pytest.mark.parametrize(
     ("module", "words"),
-    [
-        (seeds, ("adapters",)),
-        (seeds, ("forms",)),
-        *((one, ()) for one in (demo, seeds, controls, prune_or_round)),
-    ],
+    [(seeds, (name,)) for name in ("adapters", "forms")]
+    + [(one, ()) for one in (demo, seeds, controls, prune_or_round)],
 )
 def test_the_tables_of_a_page_are_those_of_its_file(module, words):
     """docs/NAME.csv has rows of a run's results.csv and significance.csv."""
