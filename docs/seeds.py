@@ -37,7 +37,10 @@ FORMS: Measures = {
 # Name of a table -> the method, what it is called, and the measures
 TABLES = {
     "seeds": ("debias-sparsegpt", "Debias-SparseGPT", MEASURES),
-    "adapters": ("debias-lora", "Debias-LoRA", MEASURES),
+    "adapters": (
+        *("debias-lora", "Debias-LoRA"),
+        {key: value for key, value in MEASURES.items() if key not in FORMS or key[0] == "prose"},
+    ),
     "forms": ("debias-lora", "Debias-LoRA", FORMS),
 }
 CALIBRATIONS = ("none", "ss-b64-cf4")

@@ -218,8 +218,8 @@ def test_the_verdict_on_adapters_is_that_of_its_run():
     half, other = (forms[forms.regime == regime].loc["debias-lora"] for regime in REGIMES[::-1])
     assert float(half.method_p_holm) < 0.05 < float(other.method_p_holm)
     plain = float(forms[forms.regime == half.regime].loc["sparsegpt"]["mean"])
-    assert -float(half.method_diff) / plain == pytest.approx(0.5, abs=0.05)
-    assert "the lead of CrowS-Pairs, on which it was not trained, falls by half too" in README
+    assert -float(half.method_diff) / plain == pytest.approx(0.4, abs=0.05)
+    assert "the lead of CrowS-Pairs, on which it was not trained, falls by two fifths" in README
 
 
 def test_what_the_controls_show_is_in_their_rows():
