@@ -34,13 +34,11 @@ FORMS: Measures = {
     ("bbq-text", "lean_amb_text"): ("BBQ by text: lead of the stereotyped person, nats", 1, 3),
     ("unqover-names", "bias_names"): ("UnQover by names: bias", 1, 3),
 }
+ADAPTERS: Measures = {key: value for key, value in MEASURES.items() if key[0] != "crows_pairs"}
 # Name of a table -> the method, what it is called, and the measures
 TABLES = {
     "seeds": ("debias-sparsegpt", "Debias-SparseGPT", MEASURES),
-    "adapters": (
-        *("debias-lora", "Debias-LoRA"),
-        {key: value for key, value in MEASURES.items() if key not in FORMS or key[0] == "prose"},
-    ),
+    "adapters": ("debias-lora", "Debias-LoRA", ADAPTERS),
     "forms": ("debias-lora", "Debias-LoRA", FORMS),
 }
 CALIBRATIONS = ("none", "ss-b64-cf4")
