@@ -5,8 +5,6 @@ Snakemake's: the paths of somebody who prunes a model, reproduces the paper, or 
 """
 
 import contextlib
-import csv
-import io
 import json
 import re
 import shlex
@@ -15,6 +13,7 @@ from pathlib import Path
 
 import controls
 import demo
+import pandas as pd
 import prune_or_round
 import pytest
 import seeds
@@ -90,12 +89,11 @@ def test_every_command_of_every_page_is_accepted(repo):
 
 def test_the_numbers_of_the_tour_are_those_of_its_run(repo):
     """docs/tour.csv is the run's tables/main.csv."""
-    with open(repo / "docs/tour.csv", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["model"] == "world"]
-    names = ("wikitext2", "hellaswag", "mmlu", "unqover", "bbq", "crows_pairs", "dto")
+    rows = pd.read_csv(repo / "docs/tour.csv", dtype=str).query("model == 'world'")
+    names = ["wikitext2", "hellaswag", "mmlu", "unqover", "bbq", "crows_pairs", "dto"]
     page = (repo / "docs/tour.md").read_text()
     shown = [re.findall(r"(?<=\| )[\d.]+", line.replace("**", "")) for line in page.splitlines()]
-    assert [line for line in shown if line] == [[row[name] for name in names] for row in rows]
+    assert [line for line in shown if line] == rows[names].to_numpy().tolist()
 
 
 @pytest.mark.slow
@@ -129,16 +127,23 @@ def test_the_others_run(copy):
 
 def test_the_numbers_of_the_faq_are_those_of_its_run(repo):
     """docs/faq.csv has rows of the run's results.csv."""
-    with open(repo / "docs/faq.csv", newline="") as file:
-        values = [float(row["value"]) for row in csv.DictReader(file)]
-    expected = [
-        [f"{loss:.2f}", f"{100 * mmlu:.2f}", f"{100 * unqover:.2f}"]
-        for loss, mmlu, unqover in zip(*[iter(values)] * 3, strict=True)
-    ]
+    values = pd.read_csv(repo / "docs/faq.csv").value.to_numpy().reshape(-1, 3) * (1, 100, 100)
+    expected = [[f"{value:.2f}" for value in row] for row in values]
     page = (repo / "docs/faq.md").read_text()
     shown = [re.findall(r"(?<=\| )\d+\.\d\d(?= \|)", line) for line in page.splitlines()]
     assert [line for line in shown if line] == expected
     assert len(page.split()) <= 900
+
+
+def test_the_numbers_of_the_world_are_those_of_its_run(repo):
+    """docs/world.csv has the slopes and correlations of the run's report."""
+    found = pd.read_csv(repo / "docs/world.csv").query("items == 'crows_pairs'").set_index("model")
+    page = (repo / "docs/world.md").read_text()
+    cells = {one.Index: f"{one.slope:.2f} ({one.r:.2f})" for one in found.itertuples()}
+    for label, name in (("SparseGPT", "sparsegpt"), ("Debias-LoRA", "lora")):
+        assert f"\n{label}|{cells[f'{name}-1of4']}|{cells[f'{name}-2of4']}|" in page
+    left = (100 * found.slope[f"lora-{k}of4"] / found.slope[f"sparsegpt-{k}of4"] for k in (1, 2))
+    assert "{:.0f} % (1:4) and {:.0f} % (2:4)".format(*(100 - one for one in left)) in page
 
 
 @pytest.mark.parametrize(
@@ -249,6 +254,11 @@ def test_what_the_controls_show_is_in_their_rows():
     shares = -100 * types.difference / types.dense
     assert "{:.0f} % for race and by {:.0f} % for gender".format(*shares) in text
     assert (types.p_holm < 0.05).all()
+    foreign = rows.loc[f"{controls.CALIBRATION}-shuffled", ""].xs("lora.free", level="method")
+    shares = -100 * foreign.difference / foreign.dense, -100 * tie.difference / tie.pruned.sparsegpt
+    cost, own = 100 * (foreign.difference.ppl - 1), shares[1]["lora.free"]
+    words = f"{shares[0].association:.0f} % of association for {cost:.0f} % of perplexity, the"
+    assert f"take off {words} pair's own {own:.0f} % for none" in text
 
 
 # The commands of docs/tutorial.md, on the first blocks of the real model
@@ -259,19 +269,18 @@ def test_no_command_of_the_tutorial_has_a_placeholder():
     assert not [line for line in TUTORIAL if any(word.isupper() for word in shlex.split(line))]
 
 
-def in_process(words, folder):
+def in_process(words, folder, capsys):
     """Run one of this package's commands here, any other one by itself; return what it printed."""
     if words[0] != "evenprune":
         return called(words, folder)
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.chdir(folder):
+    with contextlib.chdir(folder):
         assert main(words[1:]) == 0, words
-    return said.getvalue()
+    return capsys.readouterr().out
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_the_tutorial_runs_as_it_stands(repo, tmp_path):
+def test_the_tutorial_runs_as_it_stands(repo, tmp_path, capsys):
     # Skips without a package index.
     short = shortened(smollm2_folder(), tmp_path / "short", blocks=2)
     folder = fresh_copy(repo, tmp_path / "evenprune")
@@ -283,7 +292,7 @@ def test_the_tutorial_runs_as_it_stands(repo, tmp_path):
     entries["calibrations"]["ss.groups-b64-cf4"] |= {"n_texts": 4, "categories": ["religion"]}
     catalogue.write_text(yaml.safe_dump(entries, sort_keys=False))
     lines = [line.replace("--limit 200", "--limit 20") for line in TUTORIAL]
-    said = {line: in_process(shlex.split(line), folder) for line in lines}
+    said = {line: in_process(shlex.split(line), folder, capsys) for line in lines}
     pruning = [text for line, text in said.items() if line.startswith("evenprune prune ")]
     assert len(pruning) == 2
     assert all("\nnext: evenprune compare " in text for text in pruning)

@@ -12,6 +12,7 @@ import textwrap
 import time
 from collections import Counter
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
@@ -101,19 +102,22 @@ class LogHandler(LogHandlerBase):
         place = f"[{self.done:{len(str(total))}}/{total}]"
         from evenprune.io.progress import format_seconds  # not there for a module of a git source
 
-        took, left = format_seconds(seconds), format_seconds(self.left())
-        self.say(f"{place} {_words(job)}  {took}  eta {left}")
+        left, known = self.left()
+        eta = f"{'' if known else 'over '}{format_seconds(left)}"
+        self.say(f"{place} {_words(job)}  {format_seconds(seconds)}  eta {eta}")
 
-    def left(self) -> float:
-        """Return the seconds that are left: a step takes as long as others of its rule did."""
-        usual = self.busy / self.done
-        to_come = sum(
-            (count - len(done)) * (sum(done) / len(done) if done else usual)
-            for rule, count in self.planned.items()
-            for done in [self.took.get(rule, [])]
-        )
+    def left(self) -> tuple[float, bool]:
+        """Return the seconds that are left, and whether they are known for most steps.
+
+        A step takes as long as others of its rule did. Where none of its rule has ended, it is
+        taken to be as short as the shortest.
+        """
+        known = {rule: fmean(seconds) for rule, seconds in self.took.items()}
+        to_come = self.planned - Counter({rule: len(done) for rule, done in self.took.items()})
+        busy = sum(n * known.get(rule, min(known.values())) for rule, n in to_come.items())
         at_once = max(1.0, self.busy / max(1.0, time.monotonic() - self.began))
-        return to_come / at_once
+        sure = sum(n for rule, n in to_come.items() if rule in known or rule in TARGETS)
+        return busy / at_once, 2 * sure >= to_come.total()
 
     def usually(self, record: logging.LogRecord) -> None:
         """Print a record as Snakemake does."""

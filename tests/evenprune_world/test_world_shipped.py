@@ -63,11 +63,6 @@ def shipped(world, tmp_path_factory):
     return folder, evaluated(folder / "model", world, folder / "evals")
 
 
-def test_the_model_is_of_the_world_that_configurations_may_name():
-    record = read_json(WEIGHTS / "training.json")
-    assert (record["options"]["seed"], SHIPPED_SEED) == (0, 0)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("figure", BANDS, ids="-".join)
 def test_the_dense_model_is_biased_able_and_can_fall(shipped, figure):
@@ -143,7 +138,8 @@ def test_a_model_of_other_training_text_is_refused(world, tmp_path, name, entry)
 
 
 def test_the_text_that_the_shipped_model_was_trained_on_is_unchanged(world):
-    """Benchmarks may change beside it."""
+    """Benchmarks may change beside it; its seed is the one that configurations may name."""
+    record = read_json(WEIGHTS / "training.json")
     files = training_text(read_json(world / "world.json")["files"])
-    assert len(files) > 1
-    assert training_text(read_json(WEIGHTS / "training.json")["world"]) == files
+    assert training_text(record["world"]) == files != {}
+    assert (record["options"]["seed"], SHIPPED_SEED) == (0, 0)

@@ -3,6 +3,8 @@ import itertools
 import json
 import os
 import shutil
+import time
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from evenprune.io import files, progress, reading
 from evenprune.io.errors import UserError
 from evenprune.io.files import disk_errors
 from evenprune.io.provenance import read_record
+from snakemake_logger_plugin_evenprune import LogHandler
 
 JSON = st.recursive(
     st.none()
@@ -169,3 +172,12 @@ def clock(monkeypatch):
 def test_a_log_has_lines_with_the_time_left(clock, capsys):
     assert list(progress.track("abcd", 4, "items")) == list("abcd")
     assert capsys.readouterr().err == ("items 2/4  8 s  eta 8 s\nitems 4/4  16 s  eta 0 s\n")
+
+
+def test_of_a_run_the_time_left_is_a_lower_bound_while_most_steps_are_of_new_rules():
+    handler = object.__new__(LogHandler)
+    handler.planned, handler.busy = Counter(fetch=2, prune=2, evaluate=3), 70.0
+    handler.began, handler.took = time.monotonic() - 35.0, {"fetch": [10.0], "prune": [60.0]}
+    assert handler.left() == (pytest.approx((10 + 60 + 3 * 10) / 2, rel=0.01), False)
+    handler.took = {"fetch": [10.0, 10.0], "evaluate": [50.0]}
+    assert handler.left() == (pytest.approx((2 * 10 + 2 * 50) / 2, rel=0.01), True)

@@ -106,7 +106,7 @@ def test_every_step_says_one_line(ran):
     assert max(map(len, lines)) <= 120
     steps = [line for line in lines if re.match(r"\[ ?\d+/\d+\] ", line)]
     assert len(lines) < len(steps) + 10
-    pattern = r"\[ ?\d+/\d+\] {}  \d+ s  eta \d+ (s|min)"
+    pattern = r"\[ ?\d+/\d+\] {}  \d+ s  eta (over )?\d+ (s|min)"
     for words in ("prune mine sparsegpt 2of4 own", "tables"):
         assert [line for line in steps if re.fullmatch(pattern.format(words), line)], said
     logs = (folder / ".snakemake/log").glob("*.log")
