@@ -367,23 +367,24 @@ def run(base, pairs, out, **options):
 def test_a_solver_prunes_and_the_adapters_are_of_what_it_leaves(
     prunable, pairs, tmp_path, all_used, regime, solver
 ):
-    """The zeros are those of the other method's model; what it leaves is changed."""
-    assert run(prunable, pairs, tmp_path / "out", **LORA, regime=regime, solver=solver) == 0
-    assert run(prunable, pairs, tmp_path / "then", method=solver, regime=regime) == 0
-    assert run(prunable, pairs, tmp_path / "moved", **LORA, regime="dense") == 0
-    for made, kind, of in (("out", regime, tmp_path / "then"), ("moved", "dense", prunable)):
-        ours, old = tensors(tmp_path / made), tensors(of)
+    """The zeros are those of the other method's model, pruned by now or before."""
+    then, moved = tmp_path / "then", tmp_path / "0"
+    assert run(prunable, pairs, then, method=solver, regime=regime) == 0
+    for number, (base, of) in enumerate([(prunable, prunable), (then, then), (prunable, then)]):
+        out, kind = tmp_path / str(number), "dense" if of == base else regime
+        assert run(base, pairs, out, **LORA, regime=kind, solver=solver) == 0
+        ours, old = tensors(out), tensors(of)
         assert set(ours) == set(old)
         for name, weight in ours.items():
             assert torch.equal(weight, old[name]) != (".layers." in name and weight.ndim == 2), name
             assert torch.equal(weight == 0, old[name] == 0), name
-        assert check_model(tmp_path / made, prunable)["regime"] == kind
-    manifest = json.loads((tmp_path / "moved/manifest.json").read_text())
+        assert check_model(out, base)["regime"] == kind
+    manifest = json.loads((moved / "manifest.json").read_text())
     shifted = manifest["shifted"]
     assert (len(shifted["steps"]), manifest["options"]["lora_rate"]) == (5, 0.01)
-    card = (tmp_path / "moved/README.md").read_text()
+    card = (moved / "README.md").read_text()
     assert f"adapters were trained on {shifted['contexts']} contexts" in card
-    assert "no zeros, the changed weights" in card
+    assert "no new zeros, the changed weights" in card
     given_up = model_card({**manifest, "shifted": {**shifted, "kept": False}})
     assert card.count("nothing was changed") < given_up.count("nothing was changed")
 

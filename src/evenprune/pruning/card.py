@@ -19,7 +19,7 @@ def regime_text(slug: str) -> str:
     """Return in words which weights a regime zeroes; ``dense`` zeroes none."""
     regime = regime_facts(slug)
     if not regime.zeros:
-        return "no zeros, the changed weights as they are"
+        return "no new zeros, the changed weights as they are"
     if regime.structured:
         plural = "" if regime.zeros == 1 else "s"
         return f"{regime.zeros} zero{plural} in each aligned group of {regime.of} inputs"
