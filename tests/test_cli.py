@@ -79,9 +79,10 @@ KILLED = "(os.kill(os.getpid(), signal.SIGINT), signal.pause())"
 def test_signals_and_streams(line, redirect, status, out, message, tmp_path):
     """On a terminal that takes ASCII only."""
     (tmp_path / "step.py").write_text(STAND_IN.format(line=line))
+    # An environment without buffers would hide what Python does with them when it ends.
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; '{sys.executable}' '{tmp_path}/step.py' {redirect}"],
-        capture_output=True, timeout=60, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True, env=os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUNBUFFERED": ""},
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (status, out, message)
 

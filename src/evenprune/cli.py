@@ -96,6 +96,10 @@ def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int
         # Else Python writes the rest again when it ends, and complains.
         with open(os.devnull, "wb") as nothing:
             os.dup2(nothing.fileno(), 1)
+            try:
+                sys.stderr.flush()
+            except OSError:
+                os.dup2(nothing.fileno(), 2)
         return 2 if disk else 141  # as after SIGPIPE: `… | head` has seen enough
 
 
