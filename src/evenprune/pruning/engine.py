@@ -50,7 +50,7 @@ from .workspace import Workspace, workspace
 # run one at a time.
 OTHER_TYPE = "choose a model of a type that docs/architectures.md says is pruned"
 NO_TEXT = "take --method magnitude, which runs no text through the blocks"
-# oneDNN keeps the code of so many products. With its own number, 1,024, SmolLM2 takes 0.2 GB more.
+# oneDNN keeps the code of so many products. Its own number, 1,024, took 0.2 GB more on an EPYC.
 KEPT_PRODUCTS = "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64"
 
 
