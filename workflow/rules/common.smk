@@ -148,6 +148,9 @@ def served(part):
 
 # A checkpoint's folder, which Snakemake deletes after its last use with ``keep: evals``.
 kept = temp if CONFIG.keep == "evals" else lambda output: output
+# Models that are deleted are evaluated before the next is pruned; else what others wait for goes
+# first, so that the last evaluations share all cores.
+EVALUATE_FIRST = int(CONFIG.keep == "evals")
 # How profiles/site asks for GPUs, see job_options.gpus_asked_by.
 SELECTOR = (workflow.resource_settings.default_resources or {}).get("gpu_selector")
 SELECTOR = getattr(SELECTOR, "raw", SELECTOR)  # the text of profiles/site

@@ -16,8 +16,7 @@ rule evaluate_checkpoint:
         "<results>/evals/<point>/summary.json",
     log:
         "<results>/logs/evaluate_checkpoint/<point>.log",
-    # Finish a checkpoint before the next one is begun.
-    priority: 1
+    priority: EVALUATE_FIRST
     conda:
         "../../environment.yml"
     threads: CONFIG.threads

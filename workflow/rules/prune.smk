@@ -12,6 +12,7 @@ rule prune_model:
         check="<results>/pruned/<point>/check.json",
     log:
         "<results>/logs/prune_model/<point>.log",
+    priority: 1 - EVALUATE_FIRST
     conda:
         "../../environment.yml"
     threads: CONFIG.threads
@@ -42,8 +43,7 @@ rule compare_masks:
         sum="<results>/pruned/<point>/masks.csv.sha256",
     log:
         "<results>/logs/compare_masks/<point>.log",
-    # Finish a checkpoint before the next one is begun.
-    priority: 1
+    priority: EVALUATE_FIRST
     conda:
         "../../environment.yml"
     resources:
