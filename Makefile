@@ -41,7 +41,7 @@ need_python = @command -v "$(PYTHON)" >/dev/null || \
 COUNTED := awk "/^Collecting/ && !(++n % 25) {print \"  \" n \" packages\"; fflush()} /^ERROR/ {bad = 1} bad {print}"
 
 # Python compiles what it imports, and keeps it: all at once takes a third of the installation.
-export PIP_NO_COMPILE := 1
+export PIP_COMPILE := 0
 
 .PHONY: demo world bias test test-slow test-all lint docs site env vllm-env lock lock-torch clean
 .DEFAULT_GOAL := demo
