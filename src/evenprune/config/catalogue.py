@@ -3,13 +3,7 @@
 import re
 from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    StringConstraints,
-    model_serializer,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, StringConstraints, model_serializer, model_validator
 
 from .section import Section
 

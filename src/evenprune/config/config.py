@@ -31,17 +31,7 @@ from .checks import all_errors
 from .facts import DENSE, PRUNING_METHODS, REGIMES
 from .field_errors import field_errors
 from .pruning_keys import Pruning
-from .section import (
-    Bos,
-    Dtype,
-    Label,
-    OneOrMore,
-    Place,
-    Section,
-    Slug,
-    Words,
-    short_names,
-)
+from .section import Bos, Dtype, Label, OneOrMore, Place, Section, Slug, Words, short_names
 from .serving_keys import Serving
 from .tasks import TASKS, splits_of
 
@@ -262,20 +252,18 @@ class Config(Section):
         And no data set from a Python package that lacks the split of a benchmark.
         """
         for slug, calibration in self.calibrations.items():
-            calibration.pairs = [
-                self._named(one, f"{slug}.pairs{index + 1 if index else ''}")
-                for index, one in enumerate(calibration.pairs)
-            ]
+            for index, one in enumerate(calibration.pairs):
+                name = f"{slug}.pairs{index + 1 if index else ''}"
+                calibration.pairs[index] = self._named(one, name)
             if calibration.texts:
                 calibration.texts = self._named(calibration.texts, f"{slug}.texts")
         for slug, entry in self.benchmarks.items():
             if entry.dataset:
-                entry.dataset = self._named(entry.dataset, f"{slug}.data")
-        for entry in self.benchmarks.values() if self.source == "external" else ():
-            name, split = entry.dataset, entry.split or splits_of(entry.task, entry.dataset)[0]
-            if name in self.datasets and split not in PACKAGED.get(name, (split,)):
-                without = {"package": None}
-                self.datasets[name] = self.datasets[name].model_copy(update=without)
+                entry.dataset = name = self._named(entry.dataset, f"{slug}.data")
+                split = entry.split or splits_of(entry.task, name)[0]
+                incomplete = split not in PACKAGED.get(name, (split,))
+                if incomplete and self.source == "external" and name in self.datasets:
+                    self.datasets[name] = self.datasets[name].model_copy(update={"package": None})
         return self
 
 
