@@ -131,7 +131,7 @@ def test_places_that_are_never_replaced(victim, tmp_path, monkeypatch):
     }
     before = snapshot(tmp_path)
     for path, words in cases.items():
-        with pytest.raises(UserError, match=words), atomic_folder(path, "world"):
+        with pytest.raises(UserError, match=words), atomic_folder(Path(path), "world"):
             pytest.fail(f"{path} was taken")
     assert snapshot(tmp_path) == before
 

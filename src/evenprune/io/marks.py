@@ -52,19 +52,12 @@ def objection(folder: Path, kind: str, keep: Sequence[str] = ()) -> str:
             return ""
         return (
             f"holds files (first {min(found, default=MARK)}) and not the mark of a {kind} that "
-            "this program made, so it is not replaced; name a new folder, or remove this one "
-            "yourself (results of earlier versions have no mark)"
+            "this program made; name a new folder, or remove this one yourself"
         )
     if mark.kind != kind:
-        return (
-            f"is a {mark.kind} that this program made, and would be replaced by a {kind}; "
-            "name a new folder, or remove this one yourself"
-        )
+        return f"is a {mark.kind} that this program made, expected a {kind}; name a new folder"
     if added := sorted(found - set(mark.files)):
-        return (
-            f"is a {kind} of this program to which files were added ({few(added, 1)}), and "
-            "replacing it would delete them; move them away, or name a new folder"
-        )
+        return f"is a {kind} to which files were added ({few(added, 1)}); first move them away"
     return ""
 
 

@@ -24,7 +24,7 @@ Input = Path | str | None
 
 
 def check_folder(
-    path: Path | str, kind: str, inputs: Iterable[Input] = (), keep: Sequence[str] = ()
+    path: Path, kind: str, inputs: Iterable[Input] = (), keep: Sequence[str] = ()
 ) -> None:
     """Raise UserError unless the folder ``path`` may be made or replaced by one of ``kind``.
 
@@ -33,23 +33,12 @@ def check_folder(
     above nor below one of ``inputs``; and writable. ``keep`` names entries of its top level that
     replacing leaves alone.
     """
-    path, inputs = Path(path), list(inputs)
     with _looking(path):
         home = Path(os.path.expanduser("~"))  # stays `~` where there is none
         for what, place in (("working", Path.cwd()), ("home", home)):
             if covers(path, place):
-                raise UserError(
-                    f"--out {path} is the {what} directory {place} or lies above it and would be "
-                    "replaced; name a new folder"
-                )
-        for given in inputs:
-            if given and covers(path, Path(given)):
-                raise UserError(
-                    f"--out {path} is the input {given} or holds it, and would be replaced; "
-                    "name another folder"
-                )
-        if kind != WORLD_MODEL:  # which lies in its world
-            _refuse_inputs(path, inputs, path)
+                raise UserError(f"--out {path} holds the {what} directory {place}; name a new one")
+        _refuse_inputs(path, inputs, within=kind != WORLD_MODEL)  # which lies in its world
         if path.is_dir() and os.path.ismount(path):
             raise UserError(f"--out {path} is a mount point; name a folder in it")
         if reason := objection(path, kind, keep):
@@ -63,23 +52,19 @@ def check_folder(
         _check_writable(path)
 
 
-def check_place(path: Path | str, inputs: Iterable[Input] = (), name: str = "--out") -> None:
+def check_place(path: Path, inputs: Iterable[Input] = (), name: str = "--out") -> None:
     """Raise UserError unless files may be written into the folder ``path``, which is kept.
 
     It must be absent or a folder, no link, none of the folders among ``inputs`` nor below one,
     and writable.
     """
-    path = Path(path)
     with _looking(path, name):
-        _refuse_inputs(path, inputs, path, name)
+        _refuse_inputs(path, inputs, name, over=False)
         _check_writable(path / "file", name, path)
 
 
 def check_file(
-    path: Path | str,
-    inputs: Iterable[Input] = (),
-    name: str = "--out",
-    keys: Sequence[str] = (),
+    path: Path | str, inputs: Iterable[Input] = (), name: str = "--out", keys: Sequence[str] = ()
 ) -> None:
     """Raise UserError unless the file ``path`` may be written.
 
@@ -88,21 +73,12 @@ def check_file(
     given: JSON has these, of JSON lines the first line, CSV these columns. JSON that does not parse
     passes, as it may be a damaged one of ours.
     """
-    path, inputs = Path(path), list(inputs)
+    path = Path(path)
     with _looking(path, name, folder=False):
-        for given in inputs:
-            if given and not Path(given).is_dir() and covers(path, Path(given)):
-                raise UserError(
-                    f"{name} {path} is the input {given} and would be written over; "
-                    "choose another name"
-                )
-        _refuse_inputs(path.parent, inputs, path, name)
+        _refuse_inputs(path, inputs, name)
         _check_writable(path, name)
     if keys and not _is_ours(path, keys):
-        raise UserError(
-            f"{name} would write over {path}, which this program did not make; choose another "
-            "place, or move that file away"
-        )
+        raise UserError(f"{name}: this program did not make {path}; move it, or name another place")
 
 
 def _is_ours(path: Path, keys: Sequence[str]) -> bool:
@@ -137,15 +113,12 @@ def _looking(path: Path, name: str = "--out", folder: bool = True) -> Iterator[N
     try:
         if path.is_symlink():
             raise UserError(
-                f"{name} {path} is a link, and links are not followed; name the place that it "
-                f"leads to ({os.readlink(path)}), or a new one"
+                f"{name} {path} is a link; name a new place, or where it leads: {os.readlink(path)}"
             )
-        if folder and path.exists() and not path.is_dir():
-            raise UserError(f"{name} {path} is a file, expected a folder; choose another name")
-        if path.is_dir() and not folder:
-            raise UserError(f"{name} {path} is a folder, expected a file; add a file name")
-        if path.exists() and not (folder or path.is_file()):
-            raise UserError(f"{name} {path} is no ordinary file; choose another name")
+        found = "a folder" if path.is_dir() else "a file" if path.is_file() else "no ordinary file"
+        expected = "a folder" if folder else "a file"
+        if path.exists() and found != expected:
+            raise UserError(f"{name} {path} is {found}, expected {expected}; choose another name")
         yield
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -154,13 +127,16 @@ def _looking(path: Path, name: str = "--out", folder: bool = True) -> Iterator[N
         ) from error
 
 
-def _refuse_inputs(folder: Path, inputs: Iterable[Input], path: Path, name: str = "--out") -> None:
-    """Refuse to write ``path``, which lies in ``folder`` or is it, into an input folder."""
-    for given in inputs:
-        if given and Path(given).is_dir() and covers(Path(given), folder):
+def _refuse_inputs(
+    path: Path, inputs: Iterable[Input], name: str = "--out", over: bool = True, within: bool = True
+) -> None:
+    """Refuse to write ``over`` an input, or what holds one, and ``within`` an input folder."""
+    for given in (Path(one) for one in inputs if one):
+        if over and covers(path, given):
+            raise UserError(f"{name} {path} is the input {given} or holds it; choose another place")
+        if within and given.is_dir() and covers(given, path):
             raise UserError(
-                f"{name} {path} would write into the input folder {given}, whose files stay as "
-                "they are; choose another place"
+                f"{name} {path} would write into the input folder {given}; choose another place"
             )
 
 
@@ -169,17 +145,12 @@ def _check_writable(path: Path, name: str = "--out", shown: Path | None = None) 
     place = next((one for one in path.parents if os.path.lexists(one)), path.parent)
     shown = shown or path
     if not place.is_dir():
-        raise UserError(
-            f"{name} {shown} cannot be made: {place} is no folder; choose another place"
-        )
+        raise UserError(f"{name} {shown}: {place} is no folder; choose another place")
     # The name in the making is longer, see ``half_written``.
     if len(os.fsencode(path.name)) > os.pathconf(place, "PC_NAME_MAX") - len(PART) - 1:
         raise UserError(f"{name} {shown}: the name is too long; choose a shorter one")
     if not os.access(place, os.W_OK | os.X_OK):
-        raise UserError(
-            f"could not write {shown}: {place} is write-protected; choose a folder that you may "
-            "write to"
-        )
+        raise UserError(f"could not write {shown}: {place} is write-protected; choose another one")
 
 
 # Folders that are replaced as a whole
@@ -187,13 +158,13 @@ def _check_writable(path: Path, name: str = "--out", shown: Path | None = None) 
 
 @contextlib.contextmanager
 def atomic_folder(
-    path: Path | str, kind: str, inputs: Iterable[Input] = (), keep: Sequence[str] = ()
+    path: Path, kind: str, inputs: Iterable[Input] = (), keep: Sequence[str] = ()
 ) -> Iterator[Path]:
     """Yield an empty temporary folder beside ``path`` that replaces ``path`` on success.
 
     Raises UserError where ``check_folder`` does, before and after.
     """
-    path, inputs = Path(path), list(inputs)
+    inputs = list(inputs)
     check_folder(path, kind, inputs, keep)
     with disk_errors(path), half_written(path, folder=True) as temporary:
         yield temporary
@@ -215,20 +186,19 @@ def replace_folder(
     aside = _aside(path)
     with _locked(path.parent):
         check_folder(path, kind, inputs, keep)
-        _settle(path, aside, kind, keep)
-        if path.is_dir() and any(path.iterdir()):
-            os.rename(path, aside)
+        _settle(path, aside, keep)
+        try:
+            if path.is_dir() and any(path.iterdir()):
+                os.rename(path, aside)
             # What was added since the last look is not lost either.
             if reason := objection(aside, kind, keep):
-                os.rename(aside, path)
                 raise UserError(f"--out {path} {reason}")
-        try:
             os.rename(new, path)
         except BaseException:
             if aside.is_dir() and not path.exists():
                 os.rename(aside, path)
             raise
-        _settle(path, aside, kind, keep)
+        _settle(path, aside, keep)
 
 
 def _aside(path: Path) -> Path:
@@ -236,7 +206,7 @@ def _aside(path: Path) -> Path:
     return path.with_name(f".{path.name}.replaced")
 
 
-def _settle(path: Path, aside: Path, kind: str, keep: Sequence[str]) -> None:
+def _settle(path: Path, aside: Path, keep: Sequence[str]) -> None:
     """Finish a replacement: put back what lies aside where ``path`` is gone, else delete it."""
     if not os.path.lexists(aside):
         return
@@ -245,10 +215,7 @@ def _settle(path: Path, aside: Path, kind: str, keep: Sequence[str]) -> None:
         return
     for name in (name for name in keep if os.path.lexists(aside / name)):
         if os.path.lexists(path / name):
-            raise UserError(
-                f"{name} is both in {path} and in {aside}, where an interrupted run left it; "
-                "remove one of the two"
-            )
+            raise UserError(f"{name} is in {path} and, from a killed run, in {aside}; remove one")
         os.rename(aside / name, path / name)
     delete_marked(aside)
 
