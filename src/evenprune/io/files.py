@@ -19,6 +19,7 @@ from .reading import read_jsonl as read_jsonl
 from .reading import reading
 
 PART = ".evenprune-part"  # ends the name of what is half-written
+_CANONICAL: dict[str, Any] = {"sort_keys": True, "ensure_ascii": False, "allow_nan": False}
 
 
 def canonical_json(obj: Any, indent: int | None = None) -> str:
@@ -28,14 +29,7 @@ def canonical_json(obj: Any, indent: int | None = None) -> str:
     a file's name or another program's text, since ``reading`` refuses it.
     """
     separators = (",", ":") if indent is None else (",", ": ")
-    text = json.dumps(
-        obj,
-        sort_keys=True,
-        indent=indent,
-        separators=separators,
-        ensure_ascii=False,
-        allow_nan=False,
-    )
+    text = json.dumps(obj, indent=indent, separators=separators, **_CANONICAL)
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -124,15 +118,15 @@ def half_written(path: Path, folder: bool = False) -> Iterator[Path]:
     """
     place = path.with_name(f".{path.name}{PART}")
     flags = os.O_RDONLY | os.O_DIRECTORY if folder else os.O_RDWR | os.O_CREAT
-    handle = -1
     path.parent.mkdir(parents=True, exist_ok=True)
-    while not _is_at(handle, place):
-        if handle >= 0:  # its last writer renamed or removed it while this one waited
-            os.close(handle)
+    while True:
         if folder:
             place.mkdir(exist_ok=True)
         handle = os.open(place, flags | os.O_NOFOLLOW, 0o666)
         fcntl.flock(handle, fcntl.LOCK_EX)
+        if _is_at(handle, place):
+            break
+        os.close(handle)  # its last writer renamed or removed it while this one waited
     try:
         _empty(place)
         yield place
@@ -143,9 +137,7 @@ def half_written(path: Path, folder: bool = False) -> Iterator[Path]:
 
 
 def _is_at(handle: int, place: Path) -> bool:
-    """Return whether an open file is the one that lies at ``place``; a negative handle is none."""
-    if handle < 0:
-        return False
+    """Return whether an open file is the one that lies at ``place``."""
     try:
         return os.path.samestat(os.fstat(handle), os.lstat(place))
     except FileNotFoundError:
@@ -157,10 +149,7 @@ def _empty(place: Path) -> None:
         os.truncate(place, 0)
         return
     for entry in place.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
+        shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
 @contextlib.contextmanager

@@ -114,8 +114,8 @@ def read_text(path: Path | str, what: str = "a text file") -> str:
         return handle.read()
 
 
-def parse_json(text: str, origin: Path | str, finite: bool = True) -> Any:
-    """Return the object that JSON text stands for; ``origin`` says whose it is.
+def parse_json(text: str, origin: Path | str, finite: bool = True, part: str = "it") -> Any:
+    """Return the object that JSON text, a ``part`` of ``origin`` or all of it, stands for.
 
     ``finite=False`` takes Infinity and NaN too, which model configurations may have.
     Raises UserError for text that does not parse, NaN and numbers beyond a float, whole numbers
@@ -126,7 +126,7 @@ def parse_json(text: str, origin: Path | str, finite: bool = True) -> Any:
         return _decode(text, finite)
     except ValueError as error:
         raise UserError(
-            f"expected JSON in {origin}, but it does not parse: {error}; mend it or fetch it again"
+            f"expected JSON in {origin}, but {part} does not parse: {error}; mend or fetch it again"
         ) from None
 
 
@@ -155,17 +155,10 @@ def iter_jsonl(
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
-            try:
-                row = _decode(line)
-            except ValueError as error:
-                raise UserError(
-                    f"expected one JSON object a line in {path}, but line {number} does not "
-                    f"parse ({error}); mend or remove that line"
-                ) from None
+            row = parse_json(line, path, part=f"line {number}")
             if not isinstance(row, dict):
                 raise UserError(
-                    f"expected a JSON object on line {number} of {path}, "
-                    f"got {type(row).__name__}; mend or remove that line"
+                    f"line {number} of {path} is no JSON object, got {type(row).__name__}; mend it"
                 )
             missing = [name for name in fields if name not in row]
             if missing:
@@ -209,8 +202,7 @@ def iter_csv(
             for row in table:
                 if None in row or None in row.values():
                     raise UserError(
-                        f"expected {len(names)} columns on line {table.line_num} of {path}, got "
-                        "more or fewer; mend or remove that row"
+                        f"expected {len(names)} columns on line {table.line_num} of {path}; mend it"
                     )
                 yield table.line_num, row
         except csv.Error as error:
