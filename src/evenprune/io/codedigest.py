@@ -42,10 +42,7 @@ def module_file(module: str) -> Path | None:
     package, *names = module.split(".")
     folder = ROOT / package if package == PACKAGE else Path(str(resources.files(package)))
     base = folder.joinpath(*names)
-    if base.with_suffix(".py").is_file():
-        return base.with_suffix(".py")
-    init = base / "__init__.py"
-    return init if init.is_file() else None
+    return next(filter(Path.is_file, (base.with_suffix(".py"), base / "__init__.py")), None)
 
 
 def _data_files(module: str, file: Path, tree: ast.Module) -> str:
@@ -73,9 +70,10 @@ def _name(node: ast.AST | None) -> str:
     return getattr(node, "id", getattr(node, "attr", ""))
 
 
-def _is_text(node: ast.stmt) -> bool:
-    """Return whether a statement is a docstring, also of a key of a class."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+def _is_text(node: ast.AST) -> bool:
+    """Return whether a node is a text, or a statement of one: a docstring, also of a key."""
+    said = node.value if isinstance(node, ast.Expr) else node
+    return isinstance(said, ast.JoinedStr) or isinstance(getattr(said, "value", None), str)
 
 
 def _drop_words(node: ast.AST) -> None:
@@ -96,12 +94,7 @@ def _drop_words(node: ast.AST) -> None:
             node.args, node.keywords = [], []
         node.keywords = [word for word in node.keywords if word.arg not in WORDS]
     elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-        node.exc.args = [
-            argument
-            for argument in node.exc.args
-            if not isinstance(argument, ast.JoinedStr)
-            and not (isinstance(argument, ast.Constant) and isinstance(argument.value, str))
-        ]
+        node.exc.args = [one for one in node.exc.args if not _is_text(one)]
 
 
 def _strip(node: ast.AST, imports: list[ast.Import | ast.ImportFrom]) -> None:
