@@ -170,13 +170,8 @@ def _prepare_streams() -> None:
 
 
 def _run(argv: list[str], commands: Commands) -> int:
-    for text in argv:
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise UserError(
-                f"expected arguments in UTF-8, got {shown(text)}; rename that file or folder"
-            ) from None
+    if odd := [text for text in argv if re.search("[\ud800-\udfff]", text)]:
+        raise UserError(f"expected arguments in UTF-8, got {shown(odd[0])}; rename that file")
     # Nothing here talks to an outside host except the fetch steps.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("DO_NOT_TRACK", "1")
@@ -211,8 +206,7 @@ def _run(argv: list[str], commands: Commands) -> int:
         if not _is_given(error.filename, options.values()):
             raise
         raise UserError(
-            f"could not use {shown(str(error.filename))}: {error.strerror}; check that path, then "
-            "run the same command again"
+            f"could not use {shown(str(error.filename))}: {error.strerror}; check that path"
         ) from error
     return status if isinstance(status, int) else 0
 
@@ -250,9 +244,8 @@ def _parser(
                 step = importlib.import_module(module, __package__)
             except ModuleNotFoundError as error:
                 raise UserError(
-                    f"{name} needs the Python package {error.name}, which {sys.executable} "
-                    "does not have; run it in the environment that `make env` (or `make vllm-env`) "
-                    "builds"
+                    f"{name} needs the Python package {error.name}, which {sys.executable} lacks; "
+                    "use the environment that `make env` (or `make vllm-env`) builds"
                 ) from None
             command.description = (step.__doc__ or "").strip()
             command.formatter_class = argparse.RawDescriptionHelpFormatter

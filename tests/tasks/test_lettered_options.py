@@ -5,7 +5,7 @@ import pytest
 import torch
 from evaluation_fixtures import LETTERS, bbq_rows, logprob, tiny_lm, unqover_rows
 
-from evenprune.config.tasks import BBQ_STYLES, UNQOVER_STYLES
+from evenprune.config.tasks import FACTS
 from evenprune.data.prompts import DEMONSTRATIONS, cal0, cal_fs, fairsteer, helm, lighteval
 from evenprune.io.errors import UserError
 from evenprune.tasks import lettered_options as lettered
@@ -32,7 +32,7 @@ def test_prompts_are_the_sources_own():
     assert lighteval(ITEM)[0].startswith(
         "The following are multiple choice questions (with answers).\nPassage: C.\n"
     )
-    assert set(UNQOVER_STYLES) == set(BBQ_STYLES)
+    assert set(FACTS["unqover"].styles) == set(FACTS["bbq"].styles)
     prefix, candidates = cal_fs(ITEM)
     assert candidates == ["A", "B", "C"]
     blocks = prefix.split("\n\n")

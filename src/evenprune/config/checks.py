@@ -152,10 +152,7 @@ def calibration_errors(config: "Config") -> Lines:
             what = f"bias type of {source}"
             yield from unknown(f"{where}.categories", entry.categories, BIAS_TYPES[source], what)
         if bool(entry.n_texts) != bool(entry.texts) and entry.texts in (None, *TEXT_SOURCES):
-            yield (
-                f"{where}.n_texts: got {entry.n_texts} texts of {entry.texts}; set both texts and "
-                "n_texts (from 1), or neither"
-            )
+            yield f"{where}.n_texts: got {entry.n_texts} texts of {entry.texts}; set both or none"
 
 
 def method_errors(config: "Config") -> Lines:

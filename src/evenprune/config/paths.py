@@ -69,10 +69,9 @@ class Paths:
 
     def calibrated_with(self, kind: str, point: Checkpoint) -> list[str]:
         """Return the file of ``pairs`` or ``texts`` that calibrates a checkpoint; none without."""
-        entry = self.config.calibrations.get(point.calibration)
-        if entry is None or not getattr(entry, kind):
-            return []
-        return [f"{self.calibration(point.model, point.calibration, point.seed)}/{kind}.jsonl"]
+        used = getattr(self.config.calibrations.get(point.calibration), kind, None)
+        folder = self.calibration(point.model, point.calibration, point.seed)
+        return [f"{folder}/{kind}.jsonl"] if used else []
 
     def ready(self, point: Checkpoint) -> str:
         """Return the file that says a checkpoint exists and may be evaluated."""

@@ -62,15 +62,7 @@ def pruning_faults(
     if facts.structured and size % facts.of:
         yield "block_size", f"got {size}, expected a multiple of {facts.of} for {regime}"
     if method == "debias-lora" and alignment == "pad":
-        yield (
-            "alignment",
-            "got 'pad', but debias-lora compares the probabilities of sentences as they are; "
-            "choose 'suffix', which keeps every pair, or 'equal-length'",
-        )
+        yield "alignment", "got 'pad', but debias-lora compares whole sentences; choose 'suffix'"
     theirs = "bias_scaling" in METHODS[method].options
     if theirs and options["bias_scaling"] == "released-2026" and alignment != "pad":
-        yield (
-            "alignment",
-            f"got {alignment!r}, expected 'pad', as bias_scaling 'released-2026' is the authors' "
-            "code of 2026, which pads the two sentences of a pair",
-        )
+        yield "alignment", f"got {alignment!r}, expected 'pad' with bias_scaling 'released-2026'"

@@ -69,7 +69,6 @@ TASK_OPTIONS = {
 }
 # Tasks whose answers a judge reads.
 JUDGED = TASK_OPTIONS["judge"]
-UNQOVER_STYLES, BBQ_STYLES = FACTS["unqover"].styles, FACTS["bbq"].styles
 WIKITEXT_SPLITS = tuple(one for one in FACTS["perplexity"].splits if one != DOCUMENTS)
 # Tasks whose records are answers among options, which the page shows item by item.
 ANSWERED = tuple(name for name, task in FACTS.items() if task.texts is not None)

@@ -169,7 +169,7 @@ def source_folder(path: Path | str) -> Path:
     remedy = f"put the recorded files back, or record these: run {again(path)}"
     if record.get("origin") == "world":
         remedy = f"make the world again: run {again(world)}"
-    recorded = recorded_checksums(record)
+    recorded = {name: file["sha256"] for name, file in record["files"].items()}
     compare_files(folder, recorded, path, remedy)
     if "file" in record:
         return folder / str(record["file"])
@@ -197,8 +197,8 @@ def read_mirrors(path: Path | str) -> list[str]:
     folders: Any = [] if found is None else found if isinstance(found, list) else [found]
     if not all(isinstance(one, str) and one for one in folders):
         raise UserError(
-            f'expected {{"mirror": the path of a folder, a list of them, or null}} in {path}, got '
-            f"another form; run {again(path)}"
+            f"expected the path of a folder, a list of them, or null as mirror in {path}; "
+            f"run {again(path)}"
         )
     return folders
 
@@ -215,11 +215,6 @@ def _recorded_folder(path: Path, record: Mapping[str, Any]) -> Path:
             f"or run {again(path)}"
         )
     return next((place for place in places if place.is_dir()), places[0])
-
-
-def recorded_checksums(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return ``{file: SHA-256}`` of a record."""
-    return {name: file["sha256"] for name, file in record["files"].items()}
 
 
 def source_name(path: Path | str) -> str:

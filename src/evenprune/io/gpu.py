@@ -49,8 +49,8 @@ def claim_several(
             open(folder / f"{name}.lock", "a").close()
     except OSError as error:
         raise UserError(
-            f"could not write the GPUs' lock files in {folder} ({error.strerror}); remove what is "
-            "there, or set TMPDIR to a folder that you may write to"
+            f"could not write lock files in {folder} ({error.strerror}); set TMPDIR to a folder "
+            "that you may write to"
         ) from None
     waiting = f"fewer than {count} of {len(names)} GPUs are free of other jobs: waiting\n"
     while True:
@@ -84,8 +84,7 @@ def claim_devices(device: str, count: int) -> Iterator[list[str]]:
     if count > len(names):
         raise UserError(
             f"the model needs {count} GPUs (models.<name>.gpus, --gpus), but this job sees "
-            f"{len(names)}; run with `--resources gpu={count}` on a machine that has as many, or "
-            "ask the cluster for nodes with them"
+            f"{len(names)}; run with `--resources gpu={count}` where there are as many"
         )
     with claim_several(names, lock_folder(), count) as indices:
         yield [f"cuda:{index}" for index in indices]

@@ -32,8 +32,7 @@ def checked(document: yaml.Node | None) -> yaml.Node | None:
                 name, line = (key.tag, str(key.value)), key.start_mark.line + 1
                 if name in lines:
                     raise ValueError(
-                        f"the key {key.value!r} on line {line} is already on line {lines[name]} "
-                        "of the same mapping; keep one of the two"
+                        f"the key {key.value!r} on line {line} is already on line {lines[name]}"
                     )
                 # Keys that `<<` brings are defaults: naming one of them again is what it is for.
                 lines |= {name: line} if key.tag != MERGE else {}
@@ -73,10 +72,8 @@ def own_yaml(file: Path) -> Any:
 
 def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``base`` with ``top`` over it: mappings merge, everything else replaces."""
-    merged = copy.deepcopy(dict(base))
-    for key, value in top.items():
-        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
-            merged[key] = merge(merged[key], value)
-        else:
-            merged[key] = copy.deepcopy(value)
+    merged = copy.deepcopy({**base, **top})
+    for key in base.keys() & top.keys():
+        if isinstance(base[key], Mapping) and isinstance(top[key], Mapping):
+            merged[key] = merge(base[key], top[key])
     return merged
