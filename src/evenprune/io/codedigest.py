@@ -18,6 +18,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import resolve_name
 from pathlib import Path
 
+from .files import sha256_file
+
 PACKAGE = "evenprune"
 ROOT = Path(__file__).parents[2]
 DATA = "DATA_FILES"
@@ -53,13 +55,10 @@ def _data_files(module: str, file: Path, tree: ast.Module) -> str:
             continue
         for name in ast.literal_eval(node.value):
             path = file.parent / name
-            files = [path] if path.is_file() else sorted(f for f in path.rglob("*") if f.is_file())
+            files = [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
             if not files:
                 raise ValueError(f"{module} names {name} in {DATA}, but there is no such file")
-            lines += [
-                f"{one.relative_to(file.parent)} {hashlib.sha256(one.read_bytes()).hexdigest()}"
-                for one in files
-            ]
+            lines += [f"{one.relative_to(file.parent)} {sha256_file(one)}" for one in files]
     return "\n".join(lines)
 
 
@@ -97,15 +96,6 @@ def _drop_words(node: ast.AST) -> None:
         node.exc.args = [one for one in node.exc.args if not _is_text(one)]
 
 
-def _strip(node: ast.AST, imports: list[ast.Import | ast.ImportFrom]) -> None:
-    """Take the words out of a syntax tree, and add what it imports to ``imports``."""
-    _drop_words(node)
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        imports.append(node)
-    for child in ast.iter_child_nodes(node):
-        _strip(child, imports)
-
-
 @functools.cache
 def _parse(module: str) -> tuple[str, frozenset[str]]:
     """Return the module's code and the package modules it imports.
@@ -117,13 +107,15 @@ def _parse(module: str) -> tuple[str, frozenset[str]]:
         raise ValueError(f"there is no module {module}")
     tree = ast.parse(file.read_text(encoding="utf-8"))
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    statements: list[ast.Import | ast.ImportFrom] = []
-    _strip(tree, statements)
     imports: set[str] = set()
-    for node in statements:
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        _drop_words(node)  # before its parts are looked at
+        todo.extend(ast.iter_child_nodes(node))
         if isinstance(node, ast.Import):
             imports.update(alias.name for alias in node.names)
-        else:
+        elif isinstance(node, ast.ImportFrom):
             base = resolve_name("." * node.level + (node.module or ""), package)
             imports.add(base)
             imports.update(f"{base}.{alias.name}" for alias in node.names)
