@@ -103,8 +103,7 @@ def library_cache() -> Iterator[None]:
         if not ours or error.errno not in (errno.EACCES, errno.EROFS):
             raise
         raise UserError(
-            f"could not write {place}: {str(error.strerror).lower()}; set HF_HOME to a folder that "
-            "you may write to, then run the same command again"
+            f"could not write {place}: {str(error.strerror).lower()}; set HF_HOME to another folder"
         ) from error
 
 
@@ -128,7 +127,12 @@ def half_written(path: Path, folder: bool = False) -> Iterator[Path]:
             break
         os.close(handle)  # its last writer renamed or removed it while this one waited
     try:
-        _empty(place)
+        if folder:
+            for entry in place.iterdir():
+                is_link = entry.is_symlink()
+                shutil.rmtree(entry) if entry.is_dir() and not is_link else entry.unlink()
+        else:
+            os.truncate(place, 0)
         yield place
     finally:
         if _is_at(handle, place):
@@ -142,14 +146,6 @@ def _is_at(handle: int, place: Path) -> bool:
         return os.path.samestat(os.fstat(handle), os.lstat(place))
     except FileNotFoundError:
         return False
-
-
-def _empty(place: Path) -> None:
-    if not place.is_dir():
-        os.truncate(place, 0)
-        return
-    for entry in place.iterdir():
-        shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
 @contextlib.contextmanager

@@ -48,7 +48,7 @@ def check_folder(
             raise UserError(f"{aside}, where {path} would be moved aside, is no folder; remove it")
         if reason := objection(aside, kind, keep):
             raise UserError(f"{aside}, where {path} would be moved aside, {reason}")
-        _check_writable(path / "file", shown=path)
+        _check_writable(path / "file")
         _check_writable(path)
 
 
@@ -60,7 +60,7 @@ def check_place(path: Path, inputs: Iterable[Input] = (), name: str = "--out") -
     """
     with _looking(path, name):
         _refuse_inputs(path, inputs, name, over=False)
-        _check_writable(path / "file", name, path)
+        _check_writable(path / "file", name)
 
 
 def check_file(
@@ -140,17 +140,16 @@ def _refuse_inputs(
             )
 
 
-def _check_writable(path: Path, name: str = "--out", shown: Path | None = None) -> None:
+def _check_writable(path: Path, name: str = "--out") -> None:
     """Raise UserError unless something can be made beside ``path``."""
     place = next((one for one in path.parents if os.path.lexists(one)), path.parent)
-    shown = shown or path
     if not place.is_dir():
-        raise UserError(f"{name} {shown}: {place} is no folder; choose another place")
+        raise UserError(f"{name} cannot be made: {place} is no folder; choose another place")
     # The name in the making is longer, see ``half_written``.
     if len(os.fsencode(path.name)) > os.pathconf(place, "PC_NAME_MAX") - len(PART) - 1:
-        raise UserError(f"{name} {shown}: the name is too long; choose a shorter one")
+        raise UserError(f"{name}: the name {path.name} is too long; choose a shorter one")
     if not os.access(place, os.W_OK | os.X_OK):
-        raise UserError(f"could not write {shown}: {place} is write-protected; choose another one")
+        raise UserError(f"{name} cannot be made: {place} is write-protected; choose another place")
 
 
 # Folders that are replaced as a whole
