@@ -12,14 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    StringConstraints,
-    ValidationError,
-    create_model,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError, create_model
 
 from ..io.errors import UserError
 from ..io.yamlfile import merge, read_yaml
@@ -245,8 +238,7 @@ class Config(Section):
         self.datasets[name] = DatasetEntry(path=value)
         return name
 
-    @model_validator(mode="after")
-    def _own_files(self) -> "Config":
+    def model_post_init(self, _: Any) -> None:
         """Take the paths of files that stand for a data set: pairs, texts, a benchmark's data.
 
         And no data set from a Python package that lacks the split of a benchmark.
@@ -264,7 +256,6 @@ class Config(Section):
                 incomplete = split not in PACKAGED.get(name, (split,))
                 if incomplete and self.source == "external" and name in self.datasets:
                     self.datasets[name] = self.datasets[name].model_copy(update={"package": None})
-        return self
 
 
 def validate_config(raw: Mapping[str, Any], origin: str = "the configuration") -> Config:
