@@ -65,13 +65,12 @@ def reserved_names(config: "Config") -> Lines:
 def name_errors(config: "Config") -> Lines:
     """Yield an error for each name in experiments, benchmarks and ``serving`` that nothing has."""
     models, data, experiments = config.models, config.datasets, config.experiments
-    used: dict[str, Iterable[str]]
-    used = {"models": models, "calibrations": config.calibrations}
-    used["methods"] = [*METHODS, *config.methods]
+    used: dict[str, Iterable[str]] = {"model": models, "calibration": config.calibrations}
+    used["method"] = [*METHODS, *config.methods]
     for name, grid in experiments.items():
-        for key, known in used.items():
-            given = getattr(grid, key)
-            yield from unknown(f"experiments.{name}.{key}", given, known, key.removesuffix("s"))
+        for kind, known in used.items():
+            given = getattr(grid, f"{kind}s")
+            yield from unknown(f"experiments.{name}.{kind}s", given, known, kind)
     for name, entry in config.benchmarks.items():
         where = f"benchmarks.{name}"
         yield from unknown(f"{where}.dataset", entry.dataset, data, "data set")

@@ -15,19 +15,18 @@ def field_errors(error: ValidationError, model: type[BaseModel]) -> Iterator[tup
         value, kind, context = item["input"], item["type"], item.get("ctx", {})
         if kind == "extra_forbidden":
             keys = _keys_at(model, item["loc"][:-1])
-            near = nearest(item["loc"][-1], keys)
-            yield where, f"{where}: unknown key{near} (allowed: {', '.join(keys)})"
+            said = f"unknown key{nearest(item['loc'][-1], keys)} (allowed: {', '.join(keys)})"
         elif kind == "missing":
-            yield where, f"{where}: is missing"
+            said = "is missing"
         elif kind == "literal_error":
             expected = context["expected"].replace(" or ", ", ").split(", ")
             allowed = [part.strip("' ") for part in expected]
-            near = nearest(value, allowed)
-            yield where, f"{where}: got {value!r}, allowed are {', '.join(allowed)}{near}"
+            said = f"got {value!r}, allowed are {', '.join(allowed)}{nearest(value, allowed)}"
         else:
-            said = str(context.get("error") or item["msg"]).replace("Input should be", "expected")
-            said = said.replace("greater than or equal to", "a number from")
-            yield where, f"{where}: got {value!r}, {said[0].lower()}{said[1:]}"
+            fault = str(context.get("error") or item["msg"]).replace("Input should be", "expected")
+            fault = fault.replace("greater than or equal to", "a number from")
+            said = f"got {value!r}, {fault[0].lower()}{fault[1:]}"
+        yield where, f"{where}: {said}"
 
 
 def _keys_at(model: type[BaseModel], location: tuple[Any, ...]) -> list[str]:

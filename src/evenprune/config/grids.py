@@ -111,11 +111,9 @@ def mask_references(config: "Config") -> dict[Checkpoint, Checkpoint]:
     models, so only the experiment ``masks`` has them or, without one, all checkpoints of a run
     with the table ``masks``.
     """
-    points = all_checkpoints(config)
+    points = all_checkpoints(config) if "masks" in config.tables else []
     if "masks" in config.experiments:
         points = sorted(experiment_checkpoints(config, "masks"))
-    elif "masks" not in config.tables:
-        return {}
     known = set(points)
     return {
         point: reference

@@ -231,10 +231,9 @@ def check_before(paths: Paths, jobs: Collection[Any]) -> None:
 def check_disk(paths: Paths, outputs: Collection[str]) -> None:
     """Raise UserError where the models among ``outputs`` do not fit on the disk."""
     needed, free = needed_bytes(paths, outputs), free_bytes(Path(paths.results))
-    if needed <= free:
-        return
-    raise UserError(
-        f"expected {gigabytes(needed)} of free disk for the models that this run still writes, "
-        f"got {gigabytes(free)} at {os.path.abspath(paths.results)}; put results on a larger disk, "
-        "set keep: evals, or go on anyway with check_disk: false"
-    )
+    if needed > free:
+        raise UserError(
+            f"expected {gigabytes(needed)} of free disk for the models of this run, got "
+            f"{gigabytes(free)} at {os.path.abspath(paths.results)}; put results on a larger disk, "
+            "set keep: evals, or go on anyway with check_disk: false"
+        )

@@ -88,7 +88,5 @@ class Section(BaseModel):
                 raise ValueError(f"expected a number of at most {LARGEST}")
             if isinstance(one, str) and (sign := _UNPRINTABLE.search(one)):
                 code = f"U+{ord(sign[0]):04X}"
-                raise ValueError(
-                    f"expected one line of text without control characters, has {code}"
-                )
+                raise ValueError(f"expected one line without control characters, has {code}")
         return value

@@ -191,14 +191,14 @@ def iter_csv(
         table = csv.DictReader(lines, delimiter=delimiter)
         try:
             names = table.fieldnames = [name.strip() for name in table.fieldnames or ()]
-            missing = [name for name in columns if name not in names]
-            twice = {name: None for name in names if name and names.count(name) > 1}
-            for odd, verb in ((missing, "missing"), (list(twice), "there twice")):
-                if odd:
-                    raise UserError(
-                        f"expected the columns {', '.join(columns)} in {path}, but "
-                        f"{', '.join(odd)} {'is' if len(odd) == 1 else 'are'} {verb}; {remedy}"
-                    )
+            count = Counter(names)
+            wrong = [f"{name} is missing" for name in columns if not count[name]]
+            wrong += [f"{name} is there twice" for name in count if name and count[name] > 1]
+            if wrong:
+                raise UserError(
+                    f"expected the columns {', '.join(columns)} in {path}, but "
+                    f"{', '.join(wrong)}; {remedy}"
+                )
             for row in table:
                 if None in row or None in row.values():
                     raise UserError(
