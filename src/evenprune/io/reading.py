@@ -36,19 +36,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _decode(text: str, finite: bool = True) -> Any:
-    """Return the object; raise ValueError for a text that is none, or not to be taken."""
-    loaded = from_json(text, allow_inf_nan=not finite)
-    large = finite and (_EXPONENT.search(text) or _LONG.search(text))
-    flat = isinstance(loaded, dict) and text.count("{") == 1
-    if flat and not large and len(_KEY.findall(text)) == len(loaded):
-        return loaded  # a key that came twice would be one more
-    loaded = json.loads(text, object_pairs_hook=_once)  # slower, but sees keys that repeat
-    if large:
-        json.dumps(loaded, allow_nan=False)
-    return loaded
-
-
 # What a user is told of the system's errors
 _SAID = {
     FileNotFoundError: "found none",
@@ -123,7 +110,15 @@ def parse_json(text: str, origin: Path | str, finite: bool = True, part: str = "
     pairs, which no file or tokenizer takes.
     """
     try:
-        return _decode(text, finite)
+        loaded = from_json(text, allow_inf_nan=not finite)
+        large = finite and (_EXPONENT.search(text) or _LONG.search(text))
+        flat = isinstance(loaded, dict) and text.count("{") == 1
+        # A key that came twice would be one more.
+        if large or not flat or len(_KEY.findall(text)) != len(loaded):
+            loaded = json.loads(text, object_pairs_hook=_once)  # slower, but sees keys that repeat
+        if large:
+            json.dumps(loaded, allow_nan=False)
+        return loaded
     except ValueError as error:
         raise UserError(
             f"expected JSON in {origin}, but {part} does not parse: {error}; mend or fetch it again"
