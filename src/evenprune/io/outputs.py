@@ -35,9 +35,9 @@ def check_folder(
     """
     with _looking(path):
         home = Path(os.path.expanduser("~"))  # stays `~` where there is none
-        for what, place in (("working", Path.cwd()), ("home", home)):
+        for what, place in (("working directory", Path.cwd()), ("home directory", home)):
             if covers(path, place):
-                raise UserError(f"--out {path} holds the {what} directory {place}; name a new one")
+                raise UserError(f"--out {path} would replace the {what} {place}; name another")
         _refuse_inputs(path, inputs, within=kind != WORLD_MODEL)  # which lies in its world
         if path.is_dir() and os.path.ismount(path):
             raise UserError(f"--out {path} is a mount point; name a folder in it")
