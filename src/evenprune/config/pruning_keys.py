@@ -62,7 +62,8 @@ def pruning_faults(
     if facts.structured and size % facts.of:
         yield "block_size", f"got {size}, expected a multiple of {facts.of} for {regime}"
     if method == "debias-lora" and alignment == "pad":
-        yield "alignment", "got 'pad', but debias-lora compares whole sentences; choose 'suffix'"
+        choice = "choose 'suffix', which keeps every pair, or 'equal-length'"
+        yield "alignment", f"got 'pad', but debias-lora compares whole sentences; {choice}"
     theirs = "bias_scaling" in METHODS[method].options
     if theirs and options["bias_scaling"] == "released-2026" and alignment != "pad":
         yield "alignment", f"got {alignment!r}, expected 'pad' with bias_scaling 'released-2026'"

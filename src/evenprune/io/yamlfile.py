@@ -32,7 +32,8 @@ def checked(document: yaml.Node | None) -> yaml.Node | None:
                 name, line = (key.tag, str(key.value)), key.start_mark.line + 1
                 if name in lines:
                     raise ValueError(
-                        f"the key {key.value!r} on line {line} is already on line {lines[name]}"
+                        f"the key {key.value!r} on line {line} is already on line {lines[name]}; "
+                        "keep one of the two"
                     )
                 # Keys that `<<` brings are defaults: naming one of them again is what it is for.
                 lines |= {name: line} if key.tag != MERGE else {}
