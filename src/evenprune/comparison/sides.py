@@ -230,28 +230,29 @@ def requests_of(
     models = [side for side in sides if isinstance(side, Model)]
     evaluated = [side for side in sides if isinstance(side, Evaluated)]
     asked: dict[str, tuple[Protocol, Path]] = {}
-    tasks = {name: name for name in named}
     if data and not named:
         raise UserError("--data says where the data of a --benchmark are; name that benchmark too")
-    if twice := [name for name in tasks if named.count(name) > 1]:
+    if twice := [name for name in named if named.count(name) > 1]:
         raise UserError(f"--benchmark {twice[0]} is given twice; give each benchmark once")
     if len(data) not in (0, len(named)):
         raise UserError(
             f"expected one --data for each --benchmark, or none, got {len(data)} for {len(named)}; "
             "give them in the same order"
         )
-    if named and (models or data):
-        pairs = itertools.zip_longest(named, data)
-        asked = {name: asked_for(name, options, place) for name, place in pairs}
-    elif not named and not models:
+    if named:
+        tasks = {name: name for name in named}
+        if models or data:
+            pairs = itertools.zip_longest(named, data)
+            asked = {name: asked_for(name, options, place) for name, place in pairs}
+    elif not models:
         tasks = shared({side.name: side.tasks for side in evaluated})
     # What a results folder says is never run, and the world's models know no other words.
-    elif not named and (evaluated or (models[0].folder / WORLD).is_file()):
+    elif evaluated or (models[0].folder / WORLD).is_file():
         raise UserError(
             f"nothing says what {models[0].name} is to be measured on; give --benchmark NAME (and "
             "--data PATH), once for each benchmark"
         )
-    elif not named:
+    else:
         config = default_config()
         for slug, entry in config.benchmarks.items():
             given = entry.model_dump(exclude={"dataset", "experiments"}, exclude_none=True)
