@@ -3,12 +3,11 @@
 Items are those that both models answered.
 """
 
-import dataclasses
 import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,22 +81,9 @@ STATES: Mapping[tuple[str, str], Callable[[Row], float]] = {
 # Two results
 
 
-@dataclass(frozen=True)
-class Flips:
-    """Of ``n`` items how many were unbiased and became stereotyped, and the reverse."""
-
-    n: int
-    to_stereotyped: int
-    to_unbiased: int
-
-
-@dataclass(frozen=True)
-class Answers:
-    """Of ``n`` items how many were answered rightly and then wrongly, and the reverse."""
-
-    n: int
-    right_to_wrong: int
-    wrong_to_right: int
+# Of items whose answers are compared how many there are, and how many of them changed to what.
+FLIPS = ("n", "to_stereotyped", "to_unbiased")
+ANSWERS = ("n", "right_to_wrong", "wrong_to_right")
 
 
 @dataclass(frozen=True)
@@ -108,7 +94,7 @@ class Difference:
     its 95 % interval, ``family_low`` and ``family_high`` that which goes with the verdict.
     ``detectable`` is the smallest change for the worse that would be seen in 80 % of runs,
     ``detectable_better`` for the better; ``needed`` the items for the change that was asked for.
-    None: not known.
+    None: not known. ``flips`` and ``answers`` are counts by the names in ``FLIPS`` and ``ANSWERS``.
     """
 
     benchmark: str
@@ -136,49 +122,54 @@ class Difference:
     in_calibration: bool = False
     verdict: str = verdicts.NOT_TESTED
     reason: str = ""
-    flips: Flips | None = None
-    answers: Answers | None = None
+    flips: dict[str, int] | None = None
+    answers: dict[str, int] | None = None
     category: str = ""
 
 
 @dataclass(frozen=True)
 class Tested:
-    """A metric of two models before the correction for the number of tests.
+    """A row before the correction for the number of tests, and what its metric says.
 
-    ``values`` are the dense and the pruned model's; ``sums`` the pruned and the dense one's, none
-    where nothing is tested. ``states`` (2, items), dense first, are those of ``STATES``, or 1 for a
-    wrong answer and 0 for a right one; None where answers are neither. ``categories`` are those of
-    the items. ``constant`` says in words that the dense model answers the benchmark by one letter;
-    ``identical``: the records of both are the same. ``category`` is that of all items, None where
-    they are the whole benchmark.
+    ``sums`` are the pruned and the dense model's, none where nothing is tested. ``states`` (2,
+    items), dense first, are those of ``STATES``, or 1 for a wrong answer and 0 for a right one;
+    None where answers are neither. ``categories`` are those of the items. ``constant`` says in
+    words that the dense model answers the benchmark by one letter; ``identical``: the records of
+    both are the same.
     """
 
-    benchmark: str
-    task: str
-    metric: str
+    row: Difference
     known: Meaning
-    n: int
-    values: tuple[float | None, float | None]
     sums: tuple[Sums, ...] = ()
     states: Array | None = None
     categories: Sequence[str] = ()
     constant: str = ""
     identical: bool = False
-    in_calibration: bool = False
-    category: str | None = None
 
     @functools.cached_property
     def test(self) -> PairedTest | None:
         """The paired test, None where no value is preferable, or nothing can be tested."""
         if not self.sums or not self.known.direction:
             return None
-        return paired_test(self.task, self.metric, self.sums[:1], self.sums[1:], self.known)
+        ours, theirs = self.sums[:1], self.sums[1:]
+        return paired_test(self.row.task, self.row.metric, ours, theirs, self.known)
 
     def part(self, category: str, places: Sequence[int]) -> "Tested":
-        """Return the same of some items, which are of a category."""
+        """Return the same of some items, which are of a category; its test has the values."""
+        row = replace(self.row, category=category, dense=None, pruned=None)
         sums = tuple(some(one, places) for one in self.sums)
         states = None if self.states is None else self.states[:, places]
-        return dataclasses.replace(self, category=category, sums=sums, states=states)
+        return replace(self, row=row, sums=sums, states=states)
+
+
+def row_of(
+    slug: str, task: str, metric: str, known: Meaning, n: int, values: Sequence[float | None]
+) -> Difference:
+    """Return a row before anything is tested; ``values`` are the dense and the pruned model's."""
+    dense, pruned = values
+    gap = None if dense is None or pruned is None else pruned - dense
+    about = (known.kind, known.direction, known.chance, n, False, dense, pruned)
+    return Difference(slug, task, metric, *about, difference=gap)
 
 
 def marks(sums: Sequence[Sums], known: Meaning) -> Array | None:
@@ -230,7 +221,7 @@ class Compared:
     @property
     def task(self) -> str:
         """The benchmark's task."""
-        return self.tested[0].task
+        return self.tested[0].row.task
 
 
 def require_same(benchmark: str, dense: Measured, pruned: Measured) -> list[str]:
@@ -326,7 +317,7 @@ def differences(
         # Of no item at all: your own questions need name no stereotype.
         if metric != headline and not any(one and one["n"] for one in both):
             continue
-        values = (dense.recorded.get(metric), pruned.recorded.get(metric))
+        values = [one.recorded.get(metric) for one in (dense, pruned)]
         known, state, states = meaning(task, metric), STATES.get((task, metric)), None
         tried = known.direction and not in_calibration and None not in values
         sums = _sums(metric, dense, pruned) if tried else ()
@@ -337,8 +328,9 @@ def differences(
             elif sums and known.kind == "ability":
                 states = marks(sums, known)
         n = int((both[0] or {}).get("n") or 0)
-        about = (categories, constant, same, in_calibration)
-        found.append(Tested(slug, task, metric, known, n, values, sums, states, *about))
+        row = row_of(slug, task, metric, known, n, values)
+        row = replace(row, in_calibration=in_calibration)
+        found.append(Tested(row, known, sums, states, categories, constant, same))
     return found
 
 
@@ -389,34 +381,25 @@ def by_category(tested: Sequence[Tested], limits: Limits = USUAL) -> list[Differ
 
 
 def _difference(one: Tested, said: verdicts.Verdict, wanted: float | None) -> Difference:
-    known, test, (dense, pruned) = one.known, one.test, one.values
-    counts: list[int] = []
+    row, test = replace(one.row, verdict=said.word, reason=said.reason), one.test
+    if one.identical:
+        row = replace(row, verdict=IDENTICAL, reason="")
     if one.states is not None:
         before, after = one.states
         gone, come = (before == 0) & (after == 1), (before == 1) & (after == 0)
         counts = [int(each.sum()) for each in (~np.isnan(before), gone, come)]
-    row = Difference(
-        *(one.benchmark, one.task, one.metric, known.kind, known.direction, known.chance),
-        n=one.n,
-        clustered=False,
-        dense=dense,
-        pruned=pruned,
-        difference=None if dense is None or pruned is None else pruned - dense,
-        in_calibration=one.in_calibration,
-        verdict=IDENTICAL if one.identical else said.word,
-        reason="" if one.identical else said.reason,
-        flips=Flips(*counts) if counts and known.kind == "bias" else None,
-        answers=Answers(*counts) if counts and known.kind == "ability" else None,
-        category=one.category or "",
-    )
+        if row.kind == "bias":
+            row = replace(row, flips=dict(zip(FLIPS, counts)))
+        else:
+            row = replace(row, answers=dict(zip(ANSWERS, counts)))
     if test is None:
         return row
-    if one.category is not None:
-        row = dataclasses.replace(row, dense=test.before, pruned=test.after)
+    if row.dense is None:
+        row = replace(row, dense=test.before, pruned=test.after)
     none = (None, None)
     ends, family = test.interval() or none, said.interval or none
     worse, better = none if said.p_holm is None else test.detectable()
-    return dataclasses.replace(
+    return replace(
         row, n=test.n, clustered=test.clustered, ratio=test.ratio, difference=test.difference,
         low=ends[0], high=ends[1], gain=test.gain, p=test.p, p_holm=said.p_holm,
         family_low=family[0], family_high=family[1],

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from ..stats.inference import p_text
 from ..stats.paired import LEAST
 from ..stats.verdicts import BIAS_MARGIN, MARGIN
 from .columns import GOOD, NONE
-from .differences import Difference, Flips
+from .differences import FLIPS, Difference
 from .fidelity import Fidelity
 from .moved import Moved
 
@@ -189,7 +189,7 @@ def block_notes(rows: Sequence[Difference]) -> list[str]:
 
 def flipped(row: Difference) -> tuple[int, int, int]:
     """Return how many answers became wrong or stereotyped, right or unbiased, of how many."""
-    n, bad, good = astuple(row.flips or row.answers or Flips(0, 0, 0))
+    n, bad, good = (row.flips or row.answers or dict.fromkeys(FLIPS, 0)).values()
     return bad, good, n
 
 

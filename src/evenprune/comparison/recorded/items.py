@@ -20,7 +20,7 @@ from ...stats.measures import Measure
 from ...stats.paired import FITS, sums_of
 from ...stats.records import Record as Row
 from ...stats.verdicts import Meaning
-from ..differences import Compared, Measured, Tested, marks, require_same
+from ..differences import Compared, Measured, Tested, marks, require_same, row_of
 from .metric_table import Entry, MetricTable
 
 TEXT = 400  # signs of a text that are kept to be shown
@@ -213,8 +213,8 @@ def compare_recordings(dense: Recording, pruned: Recording, table: MetricTable) 
         told = known.kind == "ability" or known.direction in ("half", "down", "up")
         states = marks(sums, known) if told else None
         values = (sums[1].value, sums[0].value)
-        about = (task, task, metric, known, len(ours), values, sums, states, categories)
-        found.append(Tested(*about, identical=same))
+        row = row_of(task, task, metric, known, len(ours), values)
+        found.append(Tested(row, known, sums, states, categories, identical=same))
     if unlike:
         notes.append(
             f"{task}: not compared, as its evaluator's number is no mean over its items: "
