@@ -16,15 +16,10 @@ from ...stats.directions import BEST_AT
 from .items import Recording, Sample, content, cut, rows_of
 from .metric_table import MetricTable
 
-SIGNS = ("schema_version", "evaluation_id", "evaluation_results", "model_info")
+SIGNS = {"schema_version", "evaluation_id", "evaluation_results", "model_info"}  # of a record
 FIELDS = ("evaluation_id", "evaluation_name", "input", "evaluation")
 VERSIONS = ("0.2", "0.3")
 AGAIN = "fetch or convert it again"
-
-
-def is_record(content: Mapping[str, Any]) -> bool:
-    """Return whether the content of a ``.json`` file is a record of every_eval_ever."""
-    return all(name in content for name in SIGNS)
 
 
 def read_record(path: Path, table: MetricTable) -> list[Recording]:

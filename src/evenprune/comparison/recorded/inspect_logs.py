@@ -3,7 +3,9 @@
 The prompt of a sample is every message before the model's first one.
 """
 
+import itertools
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +43,7 @@ def read_inspect(path: Path, table: MetricTable) -> list[Recording]:
         ) from None
     if log.status != "success":
         raise UserError(
-            f"expected the log of a finished run in {path}, got one with the status {log.status}; "
-            "finish it with `inspect eval-retry`"
+            f"expected a finished run in {path}, got status {log.status}; use `inspect eval-retry`"
         )
     with expected_form("a log of Inspect", path, AGAIN):
         return [_recording(log, path, table, value_to_float())]
@@ -86,14 +87,11 @@ def _recording(log: Any, path: Path, table: MetricTable, to_float: Any) -> Recor
 
 
 def _sample(sample: Any, values: dict[str, float | None], table: MetricTable) -> Sample:
-    asked = []
-    for message in sample.messages:
-        if message.role == "assistant":
-            break
-        asked.append(message.model_dump(mode="json", include={"role", "content"}))
-    given = sample.input
-    if not isinstance(given, str):
-        given = [one.model_dump(mode="json", include={"role", "content"}) for one in given]
+    def said(messages: Iterable[Any]) -> list[dict[str, Any]]:
+        return [one.model_dump(mode="json", include={"role", "content"}) for one in messages]
+
+    given = sample.input if isinstance(sample.input, str) else said(sample.input)
+    asked = said(itertools.takewhile(lambda one: one.role != "assistant", sample.messages))
     first = next(iter((sample.scores or {}).values()), None)
     return Sample(
         document=content(given, sample.choices, sample.target),

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -83,11 +84,6 @@ def cut(text: Any) -> str:
     return whole if len(whole) <= TEXT else f"{whole[: TEXT // 2]} … {whole[-TEXT // 2 :]}"
 
 
-def _mean(values: Sequence[float | None]) -> float:
-    known = [math.nan if one is None else one for one in values]
-    return math.fsum(known) / len(known)
-
-
 def rows_of(samples: Iterable[Sample]) -> list[dict[str, Any]]:
     """Return the record of each item, in the order of items."""
     found: dict[str, list[Sample]] = {}
@@ -98,7 +94,8 @@ def rows_of(samples: Iterable[Sample]) -> list[dict[str, Any]]:
         one = several[0]
         row = {**vars(one), "item_id": name, "weight": len(several)}
         names = [m for m in one.values if all(m in each.values for each in several)]
-        row["values"] = {m: _mean([each.values[m] for each in several]) for m in names}
+        scores = {m: np.array([each.values[m] for each in several], float) for m in names}
+        row["values"] = {m: fmean(values) for m, values in scores.items()}
         if one.option_logprobs is None or any(each != one for each in several):
             row["option_logprobs"] = None
         else:
@@ -192,7 +189,8 @@ def meaning_of(entry: Entry, stated: Direction, rows: Sequence[Row]) -> Meaning:
     if level == "options":
         counts = [len(row["options"]) for row in rows]
         level = float(np.mean([1 / count for count in counts])) if all(counts) else None
-    return Meaning(entry.kind, entry.direction(stated), level, entry.perplexity)
+    good = entry.good or stated
+    return Meaning(entry.kind, "" if good == "none" else good, level, entry.perplexity)
 
 
 def compare_recordings(dense: Recording, pruned: Recording, table: MetricTable) -> Compared:

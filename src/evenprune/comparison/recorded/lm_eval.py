@@ -64,47 +64,39 @@ def read_lm_eval(path: Path, table: MetricTable) -> list[Recording]:
 
 
 def _with_results(one: Recording, said: Mapping[str, Any]) -> Recording:
-    config = said["configs"][one.task]
+    def own(key: str) -> Any:
+        return said.get(key, {}).get(one.task)
+
     recorded = {}
     for key, value in said["results"][one.task].items():
         name, _, chosen = key.partition(",")
         if chosen and not name.endswith("_stderr") and isinstance(value, Real):
             recorded[metric_name(name, chosen)] = float(value)
+    config, ways = said["configs"][one.task], own("higher_is_better") or {}
     listed = {str(each["metric"]): each for each in config.get("metric_list") or ()}
-    ways = said.get("higher_is_better", {}).get(one.task, {})
     bare = {name: name.partition(".")[0] for name in recorded}
     means = (n for n, b in bare.items() if listed.get(b, {}).get("aggregation") == "mean")
+    version, dtype = said.get("lm_eval_version"), said.get("config", {}).get("model_dtype")
+    packages = {"lm-eval": version, "transformers": said.get("transformers_version")}
     return replace(
         one,
         recorded=recorded,
         means=frozenset(means),
         good={name: DIRECTIONS.get(ways.get(b), "") for name, b in bare.items()},
-        fixed={
-            "version": said.get("versions", {}).get(one.task),
-            "number of examples": said.get("n-shot", {}).get(one.task),
-        },
-        told={
-            "lm-eval": said.get("lm_eval_version"),
-            "transformers": said.get("transformers_version"),
-            "dtype": said.get("config", {}).get("model_dtype"),
-        },
-        counted=said.get("n-samples", {}).get(one.task, {}).get("effective"),
-        evidence={
-            **one.evidence,
-            "model": said.get("model_name"),
-            "lm_eval": said.get("lm_eval_version"),
-        },
+        fixed={"version": own("versions"), "number of examples": own("n-shot")},
+        told={**packages, "dtype": dtype},
+        counted=(own("n-samples") or {}).get("effective"),
+        evidence={**one.evidence, "model": said.get("model_name"), "lm_eval": version},
     )
 
 
 def _sample(sample: Mapping[str, Any], table: MetricTable) -> Sample:
-    options = _options(sample["arguments"])
+    asked = [tuple(one.values()) for one in sample["arguments"].values()]
+    options = _options(asked)
     scores = [_score(one) for one in sample["filtered_resps"]]
     values = {}
     for name in sample["metrics"]:
-        value = sample[name]
-        number = float(value) if isinstance(value, Real) else _loss(value)
-        values[metric_name(name, sample["filter"])] = number
+        values[metric_name(name, sample["filter"])] = _number(sample[name])
     known = len(scores) >= len(options) > 1 and None not in scores
     return Sample(
         document=content(sample["doc_hash"], str(sample["target"])),
@@ -114,25 +106,23 @@ def _sample(sample: Mapping[str, Any], table: MetricTable) -> Sample:
         options=[cut(one) for one in options],
         option_logprobs=[one or 0.0 for one in scores[: len(options)]] if known else None,
         gold=_gold(str(sample["target"]), options),
-        text=cut([*_arguments(sample["arguments"]), ("",)][0][0]),
+        text=cut(asked[0][0] if asked else ""),
         answer="" if known else cut(sample["filtered_resps"]),
     )
 
 
-def _loss(value: Any) -> float | None:
-    """Return the log-likelihood a word of what perplexities are of; None for what is no number."""
-    if isinstance(value, list) and len(value) == 2 and all(isinstance(v, Real) for v in value):
-        return float(value[0]) / float(value[1]) if value[1] else None
+def _number(value: Any) -> float | None:
+    """Return a score, or the log-likelihood a word that perplexities are of; None for others."""
+    match value:
+        case float() | int():
+            return float(value)
+        case [float() | int() as loss, float() | int() as words] if words:
+            return float(loss) / float(words)
     return None
 
 
-def _arguments(given: Mapping[str, Mapping[str, Any]]) -> list[tuple[Any, ...]]:
-    return [tuple(one.values()) for one in given.values()]
-
-
-def _options(given: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _options(pairs: Sequence[tuple[Any, ...]]) -> list[str]:
     """Return the texts that a choice is made of: endings, or beginnings where endings are one."""
-    pairs = _arguments(given)
     if len(pairs) < 2 or not all(len(p) == 2 and isinstance(p[1], str) for p in pairs):
         return []
     ends = [str(end) for _, end in pairs]
@@ -144,9 +134,9 @@ def _options(given: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def _score(response: Any) -> float | None:
     """Return the log-likelihood of an option; lm-eval writes it as text, with whether greedy."""
-    first = response[0] if isinstance(response, Sequence) and len(response) == 2 else None
     try:
-        return None if first is None else float(first)
+        first, _ = response
+        return float(first)
     except (TypeError, ValueError):
         return None
 

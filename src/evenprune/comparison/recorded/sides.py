@@ -26,8 +26,7 @@ def open_recorded(text: str, table: MetricTable) -> Recorded | None:
     known = [one for one in files if one.suffix in (".jsonl", ".json", ".eval")]
     if len(known) > MOST:
         raise UserError(
-            f"expected at most {MOST:,} files of records in {text}, found {len(known):,}; name the "
-            "folder of one evaluation"
+            f"expected at most {MOST:,} files in {text}, found {len(known):,}; name a folder in it"
         )
     readers = {file: reader for file in known if (reader := _reader(file))}
     evaluators = list(dict.fromkeys(name for name, _ in readers.values()))
@@ -56,7 +55,7 @@ def _reader(file: Path) -> tuple[str, Callable[[Path, MetricTable], list[Recordi
     if file.suffix == ".jsonl":
         return (LM_EVAL, lm_eval.read_lm_eval) if lm_eval.is_samples(file) else None
     said = read_json(file, finite=False)
-    if every_eval_ever.is_record(said):
+    if said.keys() >= every_eval_ever.SIGNS:
         return EEE, every_eval_ever.read_record
     log = {"version", "status", "eval"} <= said.keys()
     return (INSPECT, inspect_logs.read_inspect) if log else None
