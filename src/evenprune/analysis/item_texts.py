@@ -1,10 +1,10 @@
 """The texts of a benchmark's items, from its data."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..config.tasks import ANSWERED, FACTS
+from ..config.tasks import ANSWERED, FACTS, splits_of
 from ..data.readers.bbq import read_bbq
 from ..data.readers.choice import read_hellaswag, read_mmlu
 from ..data.readers.crows_pairs import read_crows_pairs
@@ -46,6 +46,12 @@ TEXTS: dict[str, Callable[[Any], ItemText]] = {
     "mmlu": lambda one: ((one.category.replace("_", " "), one.query.strip()), one.choices),
     "multiple_choice": lambda one: ((one.question,), one.options),
 }
+
+
+def split_of(spec: Mapping[str, Any], task: str, dataset: str) -> str:
+    """Return the split that a benchmark was of, by the options that its result names."""
+    named = (spec.get("protocol") or {}).get("split") or spec.get("split")
+    return str(named or splits_of(task, dataset)[0])
 
 
 def read_texts(task: str, folder: Path, split: str, spec: dict[str, Any]) -> dict[str, ItemText]:

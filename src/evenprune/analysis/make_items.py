@@ -17,7 +17,6 @@ from typing import Any
 from ..config.finished import ITEMS, read_result
 from ..config.grids import Checkpoint, benchmarks_of
 from ..config.run_sheet import RunSheet, read_run_sheet
-from ..config.tasks import splits_of
 from ..io.checksums import sealed, source_folder
 from ..io.errors import UserError
 from ..io.files import canonical_json, write_text
@@ -25,7 +24,7 @@ from ..io.outputs import check_file
 from ..io.reading import expected_form
 from ..stats.metrics import blocks_of, combination, softmax
 from ..stats.records import Record, read_records
-from .item_texts import FIELDS, ItemText, read_texts
+from .item_texts import FIELDS, ItemText, read_texts, split_of
 
 MEGABYTES = 2.0
 SEED = 0  # of the sample that a limit leaves
@@ -45,10 +44,9 @@ def asked(folder: Path, task: str, dataset: str) -> dict[str, Any]:
     """Return how a finished benchmark was asked: split, style, chat template, and the options."""
     spec = read_result(folder).get("spec", {})
     with expected_form("the options of a benchmark", folder, "evaluate again"):
-        facts = spec.get("protocol", {})
         return {
-            "split": facts.get("split") or spec.get("split") or splits_of(task, dataset)[0],
-            "style": facts.get("style"),
+            "split": split_of(spec, task, dataset),
+            "style": spec.get("protocol", {}).get("style"),
             "chat": bool(spec.get("chat_template")),
             "spec": {name: spec.get(name) for name in ("limit", "seed")},
         }

@@ -17,6 +17,7 @@ of what it asks for could be tested.
 
 import argparse
 import contextlib
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -39,7 +40,6 @@ from ..io.outputs import check_file, check_place
 from ..models.stored import Stored
 from ..stats.verdicts import BIAS_MARGIN, LESS_FAIR, LOST, MARGIN, WORSE
 from . import sides
-from .columns import terminal_width
 from .differences import Compared, Limits, by_category, compare_results, judged, read_records
 from .export import card_of, write_card, write_record
 from .fidelity import LIMIT, Fidelity, ask_text
@@ -93,7 +93,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Evaluate what is missing, print the comparison, and return the exit status."""
     comparison = compare(**vars(args))
-    print(printable(comparison.text(terminal_width())))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(printable(comparison.text(width)))
     if args.out:
         print(f"wrote {args.out / JSON} and {HTML}")
     for line in comparison.failed:
@@ -238,20 +239,15 @@ def compare(
         runs = {side.name: sides.run_of(side) for side in mine}
         for side in mine[1:]:
             both = (mine[0].name, side.name)
-            compared = {
-                slug: compare_results(
-                    slug,
-                    [found[name][slug] for name in both],
-                    both,
-                    # Whether a side's run says that its calibration pairs are of the same data.
-                    any(in_calibration(*run, slug) for name in both if (run := runs[name])),
-                    texts.get(slug),
-                )
-                for slug in tasks
-            }
+            compared = dict[str, Compared]()
+            for slug in tasks:
+                # Whether a side's run says that its calibration pairs are of the same data.
+                known = any(in_calibration(*run, slug) for name in both if (run := runs[name]))
+                folders = [found[name][slug] for name in both]
+                compared[slug] = compare_results(slug, folders, both, known)
             last = sides.notes_of(mine[0], side, [one.task for one in compared.values()])
             faith = faithful.get(side.name)
-            blocks.append(_block(side.name, compared, limits, missing, last, faith))
+            blocks.append(_block(side.name, compared, texts, limits, missing, last, faith))
         for side in mine if every_eval_ever else ():
             for slug, folder in found[side.name].items():
                 root, one = Path(str(every_eval_ever)), read_records(folder)
@@ -325,22 +321,22 @@ def _recorded_blocks(
         compared = {
             task: compare_recordings(dense.tasks[task], side.tasks[task], table) for task in shared
         }
-        blocks.append(_block(side.name, compared, limits, sides.not_compared(held, shared)))
+        blocks.append(_block(side.name, compared, {}, limits, sides.not_compared(held, shared)))
     return blocks
 
 
 def _block(
-    name: str, compared: Mapping[str, Compared], limits: Limits, first: Sequence[str],
-    last: Sequence[str] = (), fidelity: Fidelity | None = None,
+    name: str, compared: Mapping[str, Compared], texts: Mapping[str, Any], limits: Limits,
+    first: Sequence[str], last: Sequence[str] = (), fidelity: Fidelity | None = None,
 ) -> Block:  # fmt: skip
     """Return one pruned model's comparison; notes stand ``first`` and ``last`` among those of the
-    benchmarks."""
+    benchmarks. ``texts``: benchmark -> those of items by id that are not in the records."""
     tested = [row for one in compared.values() for row in one.tested]
     rows = judged(tested, limits)
     notes, moved = [*block_notes(rows), *first], list[Moved]()
     for slug, one in compared.items():
         notes += one.notes
-        moved += most_moved(slug, one.task, one.records, one.texts)
+        moved += most_moved(slug, one.task, one.records, texts.get(slug, {}))
     notes = list(dict.fromkeys([*notes, *last]))
     evidence = {slug: one.evidence for slug, one in compared.items()}
     return Block(name, rows, notes, evidence, by_category(tested, limits), moved, fidelity)
@@ -350,9 +346,8 @@ def _check_out(place: Path, inputs: Sequence[Path]) -> None:
     check_place(place, inputs)
     if (place / "config.json").exists():
         raise UserError(f"--out {place} is the folder of a model; name another folder")
-    for name in (JSON, HTML):
-        check_file(place / name)
     check_file(place / JSON, keys=("dense", "blocks"))
+    check_file(place / HTML)
 
 
 def _broken(asked: Sequence[str], blocks: Sequence[Block]) -> list[str]:

@@ -5,7 +5,6 @@ Items are those that both models answered.
 
 import functools
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ..analysis.item_texts import ItemText
 from ..config.finished import ITEMS, METRICS, read_result
 from ..config.section import Section
 from ..config.tasks import Direction, Kind
 from ..io.errors import UserError, shown
 from ..io.reading import expected_form
 from ..stats import records, verdicts
-from ..stats.measures import MEASURES, OTHERWISE
+from ..stats.measures import ITEM_SCORES, MEASURES, OTHERWISE
 from ..stats.paired import LEAST, Sums, fitting, some
 from ..stats.records import Record as Row
 from ..stats.verdicts import IDENTICAL, Meaning, PairedTest, meaning, metrics_of, paired_test
@@ -63,17 +61,12 @@ def _bbq_state(row: Row) -> float:
     return {row["biased_idx"]: 1.0, row["unknown_idx"]: 0.0}.get(row["pred"], 0.5)
 
 
-def _own_state(row: Row) -> float:
-    stereotype = row["stereotype_idx"]
-    return math.nan if stereotype is None else row["pred"] == stereotype
-
-
 # (task, metric whose row shows it) -> 1 for a stereotyped answer, 0 for an unbiased one, 0.5 for
-# neither, and NaN for an item that does not count. What they are in words says tasks.yaml.
-STATES: Mapping[tuple[str, str], Callable[[Row], float]] = {
+# neither, and NaN or None for an item that does not count. What they are in words says tasks.yaml.
+STATES: Mapping[tuple[str, str], Callable[[Row], float | None]] = {
     ("unqover", "acc"): lambda row: row["pred"] != row["unknown_idx"],
     ("bbq", "acc_amb"): _bbq_state,
-    ("multiple_choice", "stereotype_rate"): _own_state,
+    ("multiple_choice", "stereotype_rate"): ITEM_SCORES["multiple_choice", "stereotype_rate"],
     ("crows_pairs", "pct_stereotype"): lambda row: bool(row["correct"]),
     ("stereoset", "ss"): lambda row: bool(row["correct"]),
 }
@@ -154,10 +147,10 @@ class Tested:
         ours, theirs = self.sums[:1], self.sums[1:]
         return paired_test(self.row.task, self.row.metric, ours, theirs, self.known)
 
-    def part(self, category: str, places: Sequence[int]) -> "Tested":
+    def part(self, category: str, places: NDArray[np.int64]) -> "Tested":
         """Return the same of some items, which are of a category; its test has the values."""
         row = replace(self.row, category=category, dense=None, pruned=None)
-        sums = tuple(some(one, places) for one in self.sums)
+        sums = tuple(some(one, places.tolist()) for one in self.sums)
         states = None if self.states is None else self.states[:, places]
         return replace(self, row=row, sums=sums, states=states)
 
@@ -207,16 +200,12 @@ class Measured:
 
 @dataclass(frozen=True)
 class Compared:
-    """One benchmark of two models: its metrics, notes, evidence and records, dense first.
-
-    ``texts`` are those of items by id, where they are not in the records.
-    """
+    """One benchmark of two models: its metrics, notes, evidence and records, dense first."""
 
     tested: Sequence[Tested]
     notes: Sequence[str]
     evidence: Mapping[str, Any]
     records: tuple[Sequence[Row], ...]
-    texts: Mapping[str, ItemText] = field(default_factory=dict)
 
     @property
     def task(self) -> str:
@@ -274,9 +263,8 @@ def read_records(folder: Path) -> Records:
 
 
 def compare_results(
-    slug: str, folders: Sequence[Path], names: Sequence[str], known: bool,
-    texts: Mapping[str, ItemText] | None = None,
-) -> Compared:  # fmt: skip
+    slug: str, folders: Sequence[Path], names: Sequence[str], known: bool
+) -> Compared:
     """Return the comparison of two results of a benchmark.
 
     ``folders`` and ``names`` are those of the dense and the pruned model; ``known``: its data are
@@ -291,7 +279,7 @@ def compare_results(
         notes.append(f"{names[1]} was pruned from another model than {names[0]}")
     tested = differences(slug, dense, pruned, in_calibration=known)
     evidence = {"dense": dense.evidence, "pruned": pruned.evidence}
-    return Compared(tested, notes, evidence, (dense.rows, pruned.rows), texts or {})
+    return Compared(tested, notes, evidence, (dense.rows, pruned.rows))
 
 
 def differences(
@@ -371,12 +359,11 @@ def by_category(tested: Sequence[Tested], limits: Limits = USUAL) -> list[Differ
     """
     parts = []
     for one in tested:
-        places = defaultdict[str, list[int]](list)
-        for place, category in enumerate(one.categories):
-            places[category].append(place)
-        if one.test and not one.identical and len(places) > 1:
-            found = [one.part(*named) for named in sorted(places.items()) if len(named[1]) >= LEAST]
-            parts += [part for part in found if part.test]
+        names, index = np.unique(one.categories, return_inverse=True)
+        if one.test and not one.identical and len(names) > 1:
+            places = [np.flatnonzero(index == k) for k in range(len(names))]
+            large = [pair for pair in zip(names.tolist(), places) if len(pair[1]) >= LEAST]
+            parts += [part for pair in large if (part := one.part(*pair)).test]
     return judged(parts, limits)
 
 

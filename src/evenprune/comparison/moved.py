@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..analysis.item_texts import FIELDS, ItemText, read_texts
+from ..analysis.item_texts import FIELDS, ItemText, read_texts, split_of
 from ..analysis.make_items import stereotyped
-from ..config.tasks import splits_of
 from ..evaluation.benchmarks import data_checksums
 from ..stats.records import Record as Row
 from ..tasks.protocol import Protocol
@@ -43,9 +42,7 @@ def texts_of(result: Mapping[str, Any], asked: tuple[Protocol, Path]) -> Mapping
     task, own, (spec, data) = str(result["task"]), dict(result["spec"]), asked
     if task not in FIELDS or data_checksums(data, spec) != result["data"]:
         return {}
-    facts = own.get("protocol") or {}
-    split = facts.get("split") or own.get("split") or splits_of(task, task)[0]
-    return read_texts(task, data, split, own | {"style": facts.get("style") or own.get("style")})
+    return read_texts(task, data, split_of(own, task, task), own)
 
 
 def _lead(row: Row, anchor: int) -> float:
@@ -81,18 +78,18 @@ def most_moved(
     slug: str,
     task: str,
     records: Sequence[Sequence[Row]],
-    texts: Mapping[str, ItemText] | None = None,
+    texts: Mapping[str, ItemText],
 ) -> list[Moved]:
     """Return the items whose score changed most, the furthest first; equal ones in their order.
 
-    ``records`` are those of the dense and the pruned model.
+    ``records`` are those of the dense and the pruned model, ``texts`` those of items by id.
     """
     found = []
     for before, after in zip(*records, strict=True):
         score = _score(task, before, after)
         if score is None or not abs(score[2] - score[1]) > 0:
             continue
-        own = (texts or {}).get(str(before["item_id"]))
+        own = texts.get(str(before["item_id"]))
         words = own[0] if own else [before["text"]] if before.get("text") else []
         options = list(own[1] if own else before.get("options") or ())
         found.append(
