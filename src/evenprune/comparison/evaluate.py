@@ -92,13 +92,13 @@ class Result:
         None where it is not known. metrics.json has that over items in any case.
         """
         task, rows = self.content["task"], read_records(self.folder / ITEMS)
-        errors = {name: found["stderr"] for name, found in self.metrics.items()}
         if clusters(rows) is None:
-            return errors
-        for name, found in self.metrics.items():
-            known = estimate_of(fitting(task, name, rows, found["value"]))
-            errors[name] = known.stderr if known else None
-        return errors
+            return {name: found["stderr"] for name, found in self.metrics.items()}
+        found = {
+            name: fitting(task, name, rows, one["value"]) for name, one in self.metrics.items()
+        }
+        known = {name: estimate_of(sums) for name, sums in found.items()}
+        return {name: one.stderr if one else None for name, one in known.items()}
 
     def __str__(self) -> str:
         from pandas import DataFrame
@@ -195,8 +195,7 @@ def evaluate(
             from .sides import Model, ask_model, evaluations_folder
 
             one, asked = Model(str(model), folder), {benchmark: (spec, source)}
-            kept = evaluations_folder(None)
-            run_model = ask_model(one, asked, kept, load, trust_remote_code)
+            run_model = ask_model(one, asked, evaluations_folder(None), load, trust_remote_code)
             with contextlib.redirect_stdout(sys.stderr):
                 place = run_model()[benchmark]
         else:

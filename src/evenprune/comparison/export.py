@@ -155,14 +155,12 @@ def card_of(side: Side) -> Path:
     """Return the card in a model's own folder; UserError where there is none."""
     if not isinstance(side, Model) or side.revision:
         raise UserError(
-            f"--card writes into the folder of a model of your own, but {side.name} is none; leave "
-            "--card out"
+            f"--card is for a model folder of your own, but {side.name} is none; leave --card out"
         )
     card = side.folder / CARD
     if not card.is_file():
         raise UserError(
-            f"expected a model card, {CARD}, in {side.folder} for --card, found none; leave --card "
-            "out"
+            f"--card needs the card {CARD} in {side.folder}, found none; leave --card out"
         )
     return card
 

@@ -19,11 +19,10 @@ def drawn(comparison: Comparison) -> Figure:
         for ratio in (False, True)
     ]
     shown = [kind for kind in kinds if any(kind)]
-    heights = [max(map(len, kind)) for kind in shown] or [1]
+    heights, wide = [max(map(len, kind)) for kind in shown], len(comparison.blocks)
     figure, axes = plt.subplots(
-        *(max(1, len(shown)), max(1, len(comparison.blocks))),
-        squeeze=False, layout="constrained", height_ratios=heights,
-        figsize=(7 * max(1, len(comparison.blocks)), 1.2 + 0.3 * sum(heights)),
+        len(shown), wide, squeeze=False, layout="constrained", height_ratios=heights,
+        figsize=(7 * wide, 1.2 + 0.3 * sum(heights)),
     )  # fmt: skip
     plt.close(figure)  # a notebook shows what is returned, and would show an open one again
     for line, kind in zip(axes, shown):

@@ -35,11 +35,6 @@ HEADS = (
 # On a terminal, where a column is as wide as its longest cell; without p.
 SHORT = (*HEADS[:12], "to bad", "to good")
 P_HOLM = HEADS.index("p (Holm)")
-# Of what is shown of categories: those with these verdicts, and how many items moved.
-QUIET = (
-    *(*verdicts.UNDECIDED, verdicts.NOT_TESTED, verdicts.SAYS_NOTHING),
-    *(verdicts.SAME, verdicts.EQUALLY_FAIR),
-)
 ABILITY_LOST = (
     "Fairer, ability lost: a model that loses its ability drifts to guessing, which bias metrics "
     "take for fair."
@@ -65,7 +60,7 @@ class Block:
             f"{row.category} ({row.benchmark} {row.metric}, n = {row.n:,}): {row.verdict}, "
             f"{difference(row, row.difference)}"
             for row in self.categories
-            if row.verdict not in QUIET
+            if row.verdict in verdicts.LOOKS  # a change is shown
         ]
         head = f"By category of {LEAST} items or more, corrected over these {len(self.categories)} "
         said = f"{head}rows: {counted(self.categories)}"
@@ -154,7 +149,7 @@ class Comparison:
     def notes(self) -> list[str]:
         """Return what the tables mean, in words."""
         rows = [row for block in self.blocks for row in block.rows]
-        tasks = dict.fromkeys(row.task for row in rows if row.flips and row.task in FACTS)
+        tasks = dict.fromkeys(row.task for row in rows if row.flips)
         values = {
             "comparison": self,
             "clustered": ", ".join(dict.fromkeys(row.benchmark for row in rows if row.clustered)),
@@ -172,8 +167,7 @@ def block_notes(rows: Sequence[Difference]) -> list[str]:
     lines = [ABILITY_LOST] if any(row.verdict == verdicts.LOST for row in rows) else []
     for row in rows:
         worse, better, n = flipped(row)
-        both = (worse + better) / n if n else 0.0
-        net = abs(worse - better) / n if n else 0.0
+        both, net = (worse + better) / max(n, 1), abs(worse - better) / max(n, 1)
         if both >= MANY and net <= FEW * both:
             said = f"{_percent(both)} of the answers flipped, which the net change of"
             lines.append(f"{row.benchmark} {row.metric}: {said} {_percent(net)} hides.")
