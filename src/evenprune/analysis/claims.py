@@ -96,14 +96,11 @@ def verdict(
     supporting, opposing = counts(tested, adjusted)
     together = all(c.lead > 0 for c in found) and joint is not None and joint < ALPHA
     short = IN_DIRECTION if together else NOT_SUPPORTED
-    if most:
-        half = len(tested) / 2
-        if supporting > half:
-            return SUPPORTED
-        return CONTRADICTED if opposing > half else short
-    if opposing:
-        return CONTRADICTED
-    return SUPPORTED if supporting == len(tested) else short
+    half = len(tested) / 2
+    enough, borne = (half, half) if most else (len(tested) - 1, 0)
+    if supporting > enough:
+        return SUPPORTED
+    return CONTRADICTED if opposing > borne else short
 
 
 @functools.lru_cache(maxsize=1)  # of a run: for the table, the page and the PDF

@@ -27,8 +27,6 @@ from ..stats.records import read_records
 from .frames import Number, Numbers, Quantity
 from .significance import dense_of
 
-# Options to choose from are what is compared; perplexity and generated answers have none.
-WITH_OPTIONS = tuple(name for name, facts in FACTS.items() if facts.compared)
 RECORD = "records of answers (pred, correct, option_logprobs)"
 
 
@@ -109,7 +107,7 @@ def fidelity_values(
     dense, found = dense_of(run_sheet, point), Numbers()
     theirs = benchmarks_of(run_sheet.config, dense) if dense else {}
     for slug, entry in benchmarks_of(run_sheet.config, point).items():
-        if dense and entry.task in WITH_OPTIONS and slug in theirs:
+        if dense and FACTS[entry.task].compared and slug in theirs:
             both = [run_sheet.result_folder(one, slug) / ITEMS for one in (point, dense)]
             metrics = fidelity(*map(read, both)).items()
             found |= {Quantity(slug, name): number for name, number in metrics}

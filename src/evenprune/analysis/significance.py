@@ -50,8 +50,6 @@ COLUMNS = (
     "detectable_better", "kind", "verdict", "reason", "against",
 )  # fmt: skip
 METHOD = "method"  # in the column against; the other one is DENSE
-# Compared with the same pruning without the debiasing.
-DEBIASING = tuple(name for name in METHODS if name.startswith("debias-"))
 NO_ENDS = (None, None)
 MEAN = "mean"  # in the column seed: scores averaged over the calibration seeds
 # Of a debiasing method also tested, beside the compared metrics.
@@ -119,8 +117,7 @@ def columns_of(
 def pairs(run_sheet: RunSheet, against: str = METHOD) -> list[tuple[Checkpoint, Checkpoint]]:
     """Return (checkpoint, its counterpart or dense model) of all that have one in the run."""
     other = counterpart if against == METHOD else dense_of
-    pairs = [(point, other(run_sheet, point)) for point in run_sheet.checkpoints]
-    return [(point, baseline) for point, baseline in pairs if baseline is not None]
+    return [(one, base) for one in run_sheet.checkpoints if (base := other(run_sheet, one))]
 
 
 def dense_of(run_sheet: RunSheet, point: Checkpoint) -> Checkpoint | None:
@@ -137,7 +134,7 @@ def counterpart(run_sheet: RunSheet, point: Checkpoint) -> Checkpoint | None:
     a shifted model in the regime ``dense`` it is the dense one.
     """
     base, config = run_sheet.base_method(point.method), run_sheet.config
-    if base not in DEBIASING:
+    if not base.startswith("debias-"):
         return None
     if point.regime == DENSE:
         return dense_of(run_sheet, point)
