@@ -99,12 +99,10 @@ def rate_ends(run_sheet: RunSheet, numbers: Numbers) -> Numbers:
     ``n`` is that of the rate. No rate, no interval.
     """
     benchmarks, ends = run_sheet.config.benchmarks, Numbers()
-    for quantity, number in numbers.items():
-        slug, metric, category = quantity
-        value, n = number.value, number.n
+    for (slug, metric, category), (value, n, _) in numbers.items():
         judged = slug in benchmarks and is_rate(benchmarks[slug].task, metric)
         if judged and not category and value is not None and n:
-            ends |= _ends(quantity, inference.wilson(round(value * n), n), n)
+            ends |= _ends(Quantity(slug, metric), inference.wilson(round(value * n), n), n)
     return ends
 
 

@@ -134,9 +134,8 @@ class Concentration:
     @property
     def p_value(self) -> float:
         """Two-sided p of Fisher's exact test: the hypergeometric law, were ranks random."""
-        inside, outside = self.top, self.total - self.top
         rest = self.kind - self.found
-        table = [[self.found, inside - self.found], [rest, outside - rest]]
+        table = [[self.found, self.top - self.found], [rest, self.total - self.top - rest]]
         return float(fisher_exact(table).pvalue)
 
 

@@ -105,21 +105,16 @@ class Results:
         names = (*POINT, "seed", *Quantity._fields)
         numbers = ("value", "n", "stderr", "printed", "in_calibration")
         frame = read_frame(path, (*names, *numbers)).dropna(subset="value")
+        self._values: dict[tuple[Checkpoint, Quantity], Measured] = {}
         with expected_form("whole numbers as seed and n", path, "run collect-results again"):
-            self._values = {
-                (
-                    Checkpoint(row.model, row.method, row.regime, row.calibration, int(row.seed)),
-                    Quantity(row.benchmark, row.metric, row.category),
-                ): Measured(
-                    row.value,
-                    None if row.n is None else int(row.n),
-                    row.stderr,
-                    printed=row.printed,
-                    in_calibration=row.in_calibration == "true",
-                    error=row.stderr,
+            for row in frame.itertuples(index=False):
+                place = (row.model, row.method, row.regime, row.calibration)
+                quantity = Quantity(row.benchmark, row.metric, row.category)
+                number = (row.value, None if row.n is None else int(row.n), row.stderr)
+                known = row.in_calibration == "true"
+                self._values[Checkpoint(*place, int(row.seed)), quantity] = Measured(
+                    *number, printed=row.printed, in_calibration=known, error=row.stderr
                 )
-                for row in frame.itertuples(index=False)
-            }
 
     def one(self, point: Checkpoint, quantity: Quantity) -> Measured | None:
         """Return the number of one checkpoint, None where it has none."""
@@ -170,8 +165,7 @@ class Significance:
     def __init__(self, path: Path) -> None:
         key = ["against", *POINT, "seed", *Quantity._fields[:2]]
         tests = read_frame(path, COLUMNS).drop_duplicates(key, keep="last")
-        self._tests: dict[tuple[str, ...], dict[str, Any]]
-        self._tests = tests.set_index(key).to_dict("index")
+        self._tests: dict[tuple[str, ...], dict[str, Any]] = tests.set_index(key).to_dict("index")
 
     def against_dense(self, group: Group, benchmark: str, metric: str) -> dict[str, Any] | None:
         """Return the test of the difference to the dense model, None where nothing was tested."""
