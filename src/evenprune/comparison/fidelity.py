@@ -50,10 +50,7 @@ class Value:
     @classmethod
     def of(cls, found: Estimate, shape: Callable[[float], float] = float) -> "Value":
         """Return an estimate with its interval, all as ``shape`` turns them."""
-        ends = found.interval()
-        if ends is None:
-            return cls(shape(found.value))
-        return cls(shape(found.value), shape(ends.low), shape(ends.high))
+        return cls(*map(shape, (found.value, *(found.interval() or ()))))
 
     def shown(self, form: str) -> str:
         """Return it as text, numbers formatted by ``form``."""
@@ -88,10 +85,8 @@ class Fidelity:
 
 def by_document(values: ArrayLike, documents: Sequence[str]) -> Estimate:
     """Return the mean of values (n,) with the jackknife's error over documents."""
-    names, index = np.unique(np.asarray(documents), return_inverse=True)
-    sums = np.bincount(index, np.asarray(values, float)), np.bincount(index).astype(float)
-    parts = np.stack(sums, axis=1)[:, :, None]
-    found = estimate_of(Sums(Measure(()), tuple(names.tolist()), parts))
+    parts = np.stack([np.asarray(values, float), np.ones(len(documents))], axis=1)[:, :, None]
+    found = estimate_of(Sums(Measure(()), tuple(documents), parts))
     assert found is not None
     return found
 
@@ -148,7 +143,6 @@ def ask_text(
     trusted = tuple(model.folder for model in models) if trust else ()
     limit, seed = options.get("limit") or LIMIT, options.get("seed") or 0
     spec = Protocol("perplexity", dtype=options.get("dtype") or "auto")
-    folders = {model.name: model.folder for model in models}
     base, dense = models[0].name, load(models[0].folder)
     with trusting_folders(trusted):
         longest = min(context_length(load_config(model.folder)) for model in models)
@@ -168,21 +162,18 @@ def ask_text(
     shared = [known[base], dense.device, [astuple(one) for one in windows], code_digest(__name__)]
 
     def measure(evals: Path) -> dict[str, Fidelity]:
-        places = {
-            one.name: evals.joinpath(
-                identify(one.folder).files_sha256,
-                f"fidelity-{digest([known[one.name], *shared])}.json",
-            )
-            for one in models[1:]
-        }
-        if missing := [name for name, one in places.items() if not one.is_file()]:
+        places = {}
+        for one in models[1:]:
+            name = f"fidelity-{digest([known[one.name], *shared])}.json"
+            places[one.name] = evals / identify(one.folder).files_sha256 / name
+        if missing := {one.name: one for one in models[1:] if not places[one.name].is_file()}:
             evals.mkdir(parents=True, exist_ok=True)
             with trusting_folders(trusted), tempfile.TemporaryDirectory(dir=evals) as folder:
                 with dense as loader:
                     kept = keep(loader.load(spec), windows, Path(folder))
-                for name in missing:
+                for name, one in missing.items():
                     print(f"fidelity of {name}", flush=True)
-                    with load(folders[name]) as loader:
+                    with load(one.folder) as loader:
                         found = summed_up(diverge(loader.load(spec), windows, kept))
                     write_json(places[name], asdict(found))
         return {name: _read(one) for name, one in places.items()}

@@ -1,6 +1,6 @@
 """What metrics of other evaluators say: ``metrics.yaml``, and a table of the user's before it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ...config.flags import checked
 from ...config.section import Section
-from ...config.tasks import Direction, Kind
+from ...config.tasks import Kind
 from ...io.yamlfile import own_yaml, read_yaml
 
 DATA_FILES = ("metrics.yaml",)  # part of this module's code, see codedigest.py
@@ -25,12 +25,6 @@ class Entry(Section):
     good: Literal["up", "down", "half", "zero", "none"] | None = None
     chance: float | Literal["options"] | None = None
     perplexity: bool = False
-
-    def direction(self, stated: Direction) -> Direction:
-        """Return which values are good: as it says, else as the task itself ``stated``."""
-        if self.good is None:
-            return stated
-        return "" if self.good == "none" else self.good
 
 
 class MetricTable(Section):
@@ -56,9 +50,7 @@ class MetricTable(Section):
 
 def read_table(path: Path | None = None) -> MetricTable:
     """Return our table, with the entries of the user's before ours; UserError for a bad file."""
-    parts: Sequence[Mapping[str, Any]] = [own_yaml(OWN)]
-    if path:
-        parts = [read_yaml(path), *parts]
+    parts = [*([read_yaml(path)] if path else ()), own_yaml(OWN)]
     tables = [checked(MetricTable, part, lambda key: f"{path}: {key}") for part in parts]
     return MetricTable(
         metrics=[one for table in tables for one in table.metrics],
