@@ -153,16 +153,12 @@ def _samples(
 
 def card_of(side: Side) -> Path:
     """Return the card in a model's own folder; UserError where there is none."""
-    if not isinstance(side, Model) or side.revision:
-        raise UserError(
-            f"--card is for a model folder of your own, but {side.name} is none; leave --card out"
-        )
-    card = side.folder / CARD
-    if not card.is_file():
-        raise UserError(
-            f"--card needs the card {CARD} in {side.folder}, found none; leave --card out"
-        )
-    return card
+    if isinstance(side, Model) and not side.revision and (side.folder / CARD).is_file():
+        return side.folder / CARD
+    raise UserError(
+        f"expected a model folder of your own with a card, {CARD}, for --card, got {side.name}; "
+        "leave --card out"
+    )
 
 
 def write_card(card: Path, rows: Sequence[Difference]) -> None:

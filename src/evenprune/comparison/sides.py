@@ -157,10 +157,7 @@ def results_of(side: Evaluated, tasks: Mapping[str, str]) -> dict[str, Path]:
 
 
 def run_of(side: Side) -> tuple[Config, Checkpoint] | None:
-    """Return configuration and checkpoint of a side that lies in a run's results, else None.
-
-    The configuration's ``results`` are those that it lies in.
-    """
+    """Return configuration and checkpoint of a side that lies in a run's results, else None."""
     place = (side.place if isinstance(side, Evaluated) else side.folder).resolve()
     root = next((up for up in place.parents if (up / RUN_SHEET).is_file()), None)
     if root is None:
@@ -168,8 +165,7 @@ def run_of(side: Side) -> tuple[Config, Checkpoint] | None:
     # evals/<checkpoint> or pruned/<checkpoint>/model
     key = "/".join(place.relative_to(root).parts[1:6])
     sheet = read_run_sheet(root / RUN_SHEET)
-    points = [point for point in sheet.checkpoints if point.key == key]
-    return (sheet.config.model_copy(update={"results": str(root)}), points[0]) if points else None
+    return next(((sheet.config, point) for point in sheet.checkpoints if point.key == key), None)
 
 
 def notes_of(dense: Side, pruned: Side, tasks: Iterable[str]) -> list[str]:
@@ -230,14 +226,12 @@ def requests_of(
     models = [side for side in sides if isinstance(side, Model)]
     evaluated = [side for side in sides if isinstance(side, Evaluated)]
     asked: dict[str, tuple[Protocol, Path]] = {}
-    if data and not named:
-        raise UserError("--data says where the data of a --benchmark are; name that benchmark too")
     if twice := [name for name in named if named.count(name) > 1]:
         raise UserError(f"--benchmark {twice[0]} is given twice; give each benchmark once")
     if len(data) not in (0, len(named)):
         raise UserError(
             f"expected one --data for each --benchmark, or none, got {len(data)} for {len(named)}; "
-            "give them in the same order"
+            "name each benchmark, and give their data in the same order"
         )
     if named:
         tasks = {name: name for name in named}
