@@ -19,7 +19,7 @@ import argparse
 import contextlib
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import product
@@ -220,7 +220,7 @@ def compare(
     if any(isinstance(side, Recorded) for side in opened):
         ours = {"benchmark": chosen, "data": files, "fidelity": fidelity is not None}
         ours |= {"every_eval_ever": every_eval_ever, "card": card}
-        blocks = _recorded_blocks(opened, [name for name in ours if ours[name]], table, limits)
+        blocks += _recorded_blocks(opened, [name for name in ours if ours[name]], table, limits)
     else:
         mine = [side for side in opened if not isinstance(side, Recorded)]
         for side in mine[1:]:
@@ -296,8 +296,8 @@ def _evaluated(
 
 def _recorded_blocks(
     opened: Sequence[Side | Recorded], ours: Sequence[str], table: MetricTable, limits: Limits
-) -> list[Block]:
-    """Return the comparison of other evaluators' records.
+) -> Iterator[Block]:
+    """Yield the comparisons of other evaluators' records.
 
     ``ours`` are options that were given and are for our own evaluations only. Raises UserError
     for these, and for sides that are no pair.
@@ -314,15 +314,13 @@ def _recorded_blocks(
             f"{flag(ours[0])} is for models that evenprune evaluates, but {dense.name} is a record "
             f"of {dense.evaluator}; leave it out"
         )
-    blocks = []
     for side in others:
         held = {one.name: {task: task for task in one.tasks} for one in (dense, side)}
         shared = sides.shared(held)
         compared = {
             task: compare_recordings(dense.tasks[task], side.tasks[task], table) for task in shared
         }
-        blocks.append(_block(side.name, compared, {}, limits, sides.not_compared(held, shared)))
-    return blocks
+        yield _block(side.name, compared, {}, limits, sides.not_compared(held, shared))
 
 
 def _block(

@@ -4,7 +4,7 @@ The schema is that of version 0.3; what it says in its other fields is not read.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def read_record(path: Path, table: MetricTable) -> list[Recording]:
         sha256 = sha256_cached(place)
         if detail.get("hash_algorithm") == "sha256" and detail.get("checksum") != sha256:
             raise UserError(f"{place} is not the file that {path} has the checksum of; {AGAIN}")
-        return _recordings(path, place, said, table, sha256)
+        return list(_recordings(path, place, said, table, sha256))
 
 
 def _result_key(one: Mapping[str, Any]) -> str:
@@ -54,7 +54,7 @@ def _result_key(one: Mapping[str, Any]) -> str:
 
 def _recordings(
     path: Path, place: Path, said: Mapping[str, Any], table: MetricTable, sha256: str
-) -> list[Recording]:
+) -> Iterator[Recording]:
     about = {_result_key(one): one for one in said["evaluation_results"]}
     names = {}
     for key, one in about.items():
@@ -63,9 +63,7 @@ def _recordings(
         names[key] = str(name or one.get("evaluation_result_id") or "score")
     found: dict[str, dict[Any, Sample]] = {}  # task -> its samples
     turns = Counter[Any]()  # as an item may have been asked several times
-    rows = 0
     for number, row in iter_jsonl(place, FIELDS):
-        rows += 1
         key = _result_key(row)
         if row["evaluation_id"] != said["evaluation_id"] or key not in about:
             raise UserError(
@@ -77,27 +75,24 @@ def _recordings(
         turns[task, names[key], one.document, one.prompt] += 1
         one = found.setdefault(task, {}).setdefault((one.document, one.prompt, turn), one)
         one.values[names[key]] = float(row["evaluation"]["score"])
+    rows = turns.total()
     told = (said.get("detailed_evaluation_results") or {}).get("total_rows", rows)
     if told != rows:
         raise UserError(f"expected {told} samples in {place}, found {rows}; {AGAIN}")
     library = said.get("eval_library", {})
-    recordings = []
     for task, samples in found.items():
         own = {names[k]: one for k, one in about.items() if one["evaluation_name"] == task}
-        recordings.append(
-            Recording(
-                place,
-                rows_of(samples.values()),
-                {name: float(one["score_details"]["score"]) for name, one in own.items()},
-                {"evaluator": library.get("name")},
-                {"version of the evaluator": library.get("version")},
-                {"samples_sha256": sha256, "model": said["model_info"].get("id")},
-                task=task,
-                good={name: _direction(one["metric_config"]) for name, one in own.items()},
-                counted=len(samples),
-            )
+        yield Recording(
+            place,
+            rows_of(samples.values()),
+            {name: float(one["score_details"]["score"]) for name, one in own.items()},
+            {"evaluator": library.get("name")},
+            {"version of the evaluator": library.get("version")},
+            {"samples_sha256": sha256, "model": said["model_info"].get("id")},
+            task=task,
+            good={name: _direction(one["metric_config"]) for name, one in own.items()},
+            counted=len(samples),
         )
-    return recordings
 
 
 def _sample(row: Mapping[str, Any], table: MetricTable) -> Sample:

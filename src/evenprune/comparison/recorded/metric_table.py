@@ -50,7 +50,8 @@ class MetricTable(Section):
 
 def read_table(path: Path | None = None) -> MetricTable:
     """Return our table, with the entries of the user's before ours; UserError for a bad file."""
-    parts = [*([read_yaml(path)] if path else ()), own_yaml(OWN)]
+    theirs = [read_yaml(path)] if path else []
+    parts = (*theirs, own_yaml(OWN))
     tables = [checked(MetricTable, part, lambda key: f"{path}: {key}") for part in parts]
     return MetricTable(
         metrics=[one for table in tables for one in table.metrics],
