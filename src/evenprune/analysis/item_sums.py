@@ -93,6 +93,4 @@ class ItemSums:
         if metric in FACTS[self.run_sheet.config.benchmarks[slug].task].optional:
             return None
         path = self.run_sheet.result_folder(point, slug) / ITEMS
-        raise UserError(
-            f"expected items with a score for {metric} in {path}, found none; evaluate again"
-        )
+        raise UserError(f"expected scores for {metric} in {path}, found none; evaluate again")

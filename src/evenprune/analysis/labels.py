@@ -72,9 +72,7 @@ def number_text(value: float, digits: int, signed: bool = False) -> str:
 
 def column_order(run_sheet: RunSheet) -> dict[str, Benchmark]:
     """Return all benchmarks in column order: by task, the one of the paper's data set first."""
-    return {
-        slug: entry for task in TASK_LABELS for slug, entry in run_sheet.benchmarks(task).items()
-    }
+    return {slug: one for task in TASK_LABELS for slug, one in run_sheet.benchmarks(task).items()}
 
 
 def model_label(run_sheet: RunSheet, model: str) -> str:

@@ -29,7 +29,7 @@ from .item_texts import FIELDS, ItemText, read_texts, split_of
 MEGABYTES = 2.0
 SEED = 0  # of the sample that a limit leaves
 LEAST = 20  # items that every benchmark keeps, whatever the limit
-FIELDS_OF_RECORDS = ("item_id", "category", "option_logprobs", "pred", "gold")
+RECORD_FIELDS = ("item_id", "category", "option_logprobs", "pred", "gold")
 Items = dict[str, Any]  # a benchmark's items that were asked alike, as the page reads them
 
 
@@ -68,10 +68,7 @@ def item_sets(sheet: RunSheet) -> Iterator[Items]:
             data = source_folder(sheet.dataset(entry.dataset))
             texts = read_texts(entry.task, data, about["split"], about.pop("spec"))
             about |= {"benchmark": slug, "task": entry.task, "fields": FIELDS[entry.task]}
-            records = (
-                (point, read_records(folder / ITEMS, FIELDS_OF_RECORDS))
-                for point, folder in folders
-            )
+            records = ((one, read_records(place / ITEMS, RECORD_FIELDS)) for one, place in folders)
             with expected_form("records with options", folders[0][1] / ITEMS, "evaluate again"):
                 yield joined(about, texts, records)
 

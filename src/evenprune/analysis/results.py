@@ -10,10 +10,10 @@ is added.
 
 import functools
 import math
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from ..config.grids import Checkpoint, dense
@@ -129,12 +129,10 @@ class Results:
             return seeds[0]
         values = [each.value for each in seeds]
         errors = [each.stderr for each in seeds if each.stderr is not None]
-        error, sd = None, statistics.stdev(values)
+        error, sd = None, stdev(values)
         if len(errors) == len(values):
-            error = math.hypot(statistics.fmean(errors), sd / math.sqrt(len(values)))
-        return replace(
-            seeds[0], value=statistics.fmean(values), n=None, stderr=None, sd=sd, error=error
-        )
+            error = math.hypot(fmean(errors), sd / math.sqrt(len(values)))
+        return replace(seeds[0], value=fmean(values), n=None, stderr=None, sd=sd, error=error)
 
     def categories(self, benchmark: str, metric: str) -> list[str]:
         """Return the categories that results.csv has for a metric, in its order."""

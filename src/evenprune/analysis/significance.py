@@ -89,9 +89,7 @@ def constant(sums: ItemSums, question: Question, point: Checkpoint) -> str:
         return verdicts.constant_answer(question.task, question.metric, rows)
 
 
-def columns_of(
-    test: PairedTest | None, ours: Sequence[Sums], theirs: Sequence[Sums]
-) -> dict[str, Any]:
+def columns_of(test: PairedTest | None, ours: list[Sums], theirs: list[Sums]) -> dict[str, Any]:
     """Return the columns of a test; only ``n`` = 0 where no item is decided by both.
 
     Wins and losses are of 0/1 scores of one seed alone.

@@ -94,10 +94,8 @@ class Result:
         task, rows = self.content["task"], read_records(self.folder / ITEMS)
         if clusters(rows) is None:
             return {name: found["stderr"] for name, found in self.metrics.items()}
-        found = {
-            name: fitting(task, name, rows, one["value"]) for name, one in self.metrics.items()
-        }
-        known = {name: estimate_of(sums) for name, sums in found.items()}
+        sums = {name: fitting(task, name, rows, one["value"]) for name, one in self.metrics.items()}
+        known = {name: estimate_of(one) for name, one in sums.items()}
         return {name: one.stderr if one else None for name, one in known.items()}
 
     def __str__(self) -> str:

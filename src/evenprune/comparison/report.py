@@ -154,9 +154,7 @@ class Comparison:
             "comparison": self,
             "clustered": ", ".join(dict.fromkeys(row.benchmark for row in rows if row.clustered)),
             "flipped": any(row.flips or row.answers for row in rows),
-            "states": {
-                task: FACTS[task] for task in tasks if task in FACTS and FACTS[task].unbiased
-            },
+            "states": {one: FACTS[one] for one in tasks if one in FACTS and FACTS[one].unbiased},
             "verdicts": verdicts,
         }
         return fill(NOTES, values).splitlines()

@@ -51,9 +51,7 @@ def read_lm_eval(path: Path, table: MetricTable) -> list[Recording]:
             seen.add((name, sample["filter"]))
             first = found.setdefault(name, one)
             if (one.document, one.prompt) != (first.document, first.prompt):
-                raise UserError(
-                    f"expected one prompt for each doc_id in {path}, found two; {AGAIN}"
-                )
+                raise UserError(f"expected one prompt a doc_id in {path}, found two; {AGAIN}")
             first.values.update(one.values)
     alone = Recording(path, rows_of(found.values()), evidence=evidence, task=task)
     results = sorted(path.parent.glob(f"*_{named[2]}.json")) if named else []
