@@ -279,5 +279,5 @@ def test_these_seeds_alone_are_tested_by_their_items():
     assert found.p_fixed < found.p
     mean = np.mean(after, axis=0) + before - 1
     error = mean.std(ddof=1) / math.sqrt(800)
-    assert found.fixed_total.stderr == pytest.approx(error, rel=1e-6)
+    assert found.fixed.total.stderr == pytest.approx(error, rel=1e-6)
     assert found.total.stderr > 2 * error

@@ -101,7 +101,7 @@ def columns_of(test: PairedTest | None, ours: list[Sums], theirs: list[Sums]) ->
     row["stderr"] = test.effect.stderr
     row["low"], row["high"] = test.interval() or NO_ENDS
     if test.fixed:
-        row["low_fixed"], row["high_fixed"] = test.interval(fixed=True) or NO_ENDS
+        row["low_fixed"], row["high_fixed"] = test.fixed.interval() or NO_ENDS
     if test.p is not None:
         row["detectable"], row["detectable_better"] = test.detectable()
     if len(ours) == 1 and len(ours[0].measure.terms) == 1:

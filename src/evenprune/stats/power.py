@@ -57,32 +57,32 @@ def smallest(power: Callable[[Array], Array], stderr: float) -> float | None:
     return float(between[np.argmax(power(between) >= POWER)])
 
 
-def detectable(effect: Estimate) -> float | None:
-    """Return the smallest difference that is called one in 80 % of runs, None without an error."""
-    if not effect.stderr:
-        return None
-    error = effect.stderr
-    return smallest(lambda sizes: one_sided(sizes / error, effect.df), error)
-
-
-def detectable_distance(
-    effect: Estimate, total: Estimate, rho: float, away: float
+def detectable(
+    effect: Estimate, total: Estimate | None, rho: float, away: float
 ) -> tuple[float | None, float | None]:
-    """Return the smallest changes (away from the best value, towards it) that are called so.
+    """Return the smallest changes for the worse and for the better that are called so in 80 % of
+    runs, None without an error.
 
-    ``effect`` is the difference, ``total`` the sum of both distances to the best value, whose
-    errors have the correlation ``rho``; ``away`` is the first model's distance, with its sign.
-    The second one is None where no change towards the best value would be seen: one that ends
-    there makes the sum as small as it can be told apart from 0 only if ``away`` can.
+    ``effect`` is the difference. Where a best value lies between, ``total`` is the sum of both
+    distances to it, whose errors have the correlation ``rho``; ``away`` is the first model's
+    distance, with its sign. Then the second one is None where no change towards the best value
+    would be seen: one that ends there makes the sum as small as it can be told apart from 0 only
+    if ``away`` can.
     """
-    if not effect.stderr or not total.stderr:
+    error, df = effect.stderr, effect.df
+    if not error:
         return None, None
-    error, other, distance = effect.stderr, total.stderr, abs(away)
+    if total is None:
+        found = smallest(lambda sizes: one_sided(sizes / error, df), error)
+        return found, found
+    other, distance = total.stderr, abs(away)
+    if not other:
+        return None, None
 
-    def further(sizes: Array) -> Array:
-        return both_sided(sizes / error, (2 * distance + sizes) / other, rho, effect.df)
+    def seen(way: int) -> float | None:
+        def power(sizes: Array) -> Array:
+            return both_sided(sizes / error, (2 * distance + way * sizes) / other, way * rho, df)
 
-    def nearer(sizes: Array) -> Array:
-        return both_sided(sizes / error, (2 * distance - sizes) / other, -rho, effect.df)
+        return smallest(power, error)
 
-    return smallest(further, error), smallest(nearer, error)
+    return seen(1), seen(-1)

@@ -114,7 +114,7 @@ class PairedTest(Jackknife):
     ``effect`` is their difference (of a ratio its logarithm), ``total`` the sum of their distances
     to the best value, None where high or low values are good, and ``rho`` the correlation of the
     errors of both. With several seeds values are means over them, and errors cover the choice of
-    the seeds; ``fixed`` and ``fixed_total`` have the errors of these seeds alone.
+    the seeds; ``fixed`` is the same test with the errors of these seeds alone.
     """
 
     known: Meaning
@@ -123,8 +123,7 @@ class PairedTest(Jackknife):
     effect: Estimate
     total: Estimate | None = None
     rho: float = 0.0
-    fixed: Estimate | None = None
-    fixed_total: Estimate | None = None
+    fixed: "PairedTest | None" = None
     error: float | None = None  # of ``before``
 
     @property
@@ -145,18 +144,15 @@ class PairedTest(Jackknife):
     @property
     def p(self) -> float | None:
         """The two-sided p-value, None for too few items, or where no value is preferable."""
-        return self._p(self.effect, self.total)
+        p = self.effect.p()
+        if p is None or not self.known.direction:
+            return None
+        return p if self.total is None else max(p, self.total.p() or 0.0)
 
     @property
     def p_fixed(self) -> float | None:
         """The same for these seeds alone; None for one seed."""
-        return self._p(self.fixed, self.fixed_total) if self.fixed else None
-
-    def _p(self, effect: Estimate, total: Estimate | None) -> float | None:
-        p = effect.p()
-        if p is None or not self.known.direction:
-            return None
-        return p if total is None else max(p, total.p() or 0.0)
+        return self.fixed.p if self.fixed else None
 
     def shown(self, effect: float) -> float:
         """Return an effect as it is shown: a difference within the metric's bounds, or a ratio."""
@@ -169,13 +165,12 @@ class PairedTest(Jackknife):
         """The difference, or the ratio."""
         return self.shown(self.effect.value)
 
-    def interval(self, level: float = LEVEL, fixed: bool = False) -> Interval | None:
+    def interval(self, level: float = LEVEL) -> Interval | None:
         """Return the interval of the difference, or ratio, that misses the truth so often."""
-        effect = self.fixed if fixed and self.fixed else self.effect
-        half = effect.half_width(1 - level)
+        value, half = self.effect.value, self.effect.half_width(1 - level)
         if half is None:
             return None
-        return Interval(self.shown(effect.value - half), self.shown(effect.value + half))
+        return Interval(self.shown(value - half), self.shown(value + half))
 
     def same(self, margin: float, bias_margin: float) -> bool:
         """Return whether the difference lies within the margin (two one-sided tests at 5 %)."""
@@ -198,16 +193,10 @@ class PairedTest(Jackknife):
         """
         effect, total = _scaled(self.effect, scale), self.total and _scaled(self.total, scale)
         floor = FEWEST / self.n * scale**2 if math.isfinite(self.width) else 0.0
-        if effect.stderr is None:
-            return None, None
-        if total is None or not effect.stderr:
-            found = power.detectable(effect)
-            both = (found, found)
-        else:
-            away = self.before - BEST_AT[self.known.direction]
-            both = power.detectable_distance(effect, total, self.rho, away)
-        if not effect.stderr and floor:
-            both = (floor, floor if total is None else None)
+        away = self.before - BEST_AT.get(self.known.direction, 0.0)
+        both = power.detectable(effect, total, self.rho, away)
+        if effect.stderr == 0 and floor:  # no item changed
+            both = floor, floor if total is None else None
         worse, better = (None if one is None else max(one, floor) for one in both)
         if self.ratio:
             return worse and math.exp(worse), better and math.exp(better)
@@ -262,8 +251,7 @@ def paired_test(
         if estimate.stderr and total.stderr:
             variances = [(one.stderr or 0.0) ** 2 for one in both]
             rho = (variances[0] - variances[1]) / (estimate.stderr * total.stderr)
-    several = count > 1
-    return PairedTest(
+    test = PairedTest(
         **vars(sample),
         known=known,
         before=both[1].value,
@@ -271,10 +259,10 @@ def paired_test(
         effect=estimate,
         total=total,
         rho=rho,
-        fixed=fixed if several else None,
-        fixed_total=fixed_total if several else None,
         error=both[1].stderr,
     )
+    these = replace(test, effect=fixed, total=fixed_total)
+    return replace(test, fixed=these) if count > 1 else test
 
 
 def _over_seeds(
