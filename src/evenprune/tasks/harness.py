@@ -256,19 +256,16 @@ class ChoiceTask(ItemTask):
         """Return an item with the columns that the configuration names."""
         return {"query": item.query, "choices": list(item.choices), "label": str(item.gold)}
 
-    def ask(self, harness: Harness, items: Sequence[ChoiceItem]) -> Documents:
-        """Return lm-eval's samples of the items."""
-        documents, names = [self.document(item) for item in items], [item.id for item in items]
-        return harness.run(self.name, self.shipped, documents, names, **self.changes)
-
     def records(self, lm: "LanguageModel", items: Any, spec: Protocol) -> Records:
         """Return a record of each item."""
-        samples = self.ask(Harness(lm, spec), items)
+        documents, names = [self.document(item) for item in items], [item.id for item in items]
+        harness = Harness(lm, spec)
+        samples = harness.run(self.name, self.shipped, documents, names, **self.changes)
         return [choice_record(item, sample) for item, sample in zip(items, samples, strict=True)]
 
     def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
         """Return ``acc``, ``acc_norm`` where records have it, and the share of ties."""
-        metrics = {"acc": mean(float(r["correct"]) for r in records)}
+        metrics = {"acc": mean(r["correct"] for r in records)}
         if records and "correct_norm" in records[0]:
-            metrics["acc_norm"] = mean(float(r["correct_norm"]) for r in records)
-        return {**metrics, "ties": mean(float(r["tie"]) for r in records)}
+            metrics["acc_norm"] = mean(r["correct_norm"] for r in records)
+        return {**metrics, "ties": mean(r["tie"] for r in records)}

@@ -105,11 +105,6 @@ def read_forms(path: Path) -> dict[str, list[Forms]]:
     }
 
 
-def _with_articles(text: str) -> str:
-    """Turn "a" into "an" before a word that begins with a vowel."""
-    return re.sub(r"(?<![^ ])([Aa]) (?=[aeiouAEIOU])", r"\1n ", text)
-
-
 def _fill(template: str, number: int, subject: Forms) -> tuple[str, str]:
     """Put a subject into its slot; return the text and the form that was used."""
     for slot, form in subject.items():
@@ -157,7 +152,9 @@ class Generator:
         for place, subject in enumerate(subjects[::-1] if flipped else subjects, 1):
             text, form = _fill(text, place, subject)
             people.append(form)
-        context, *questions = _with_articles(text).split("\t")
+        # "an" before a word that begins with a vowel
+        text = re.sub(r"(?<![^ ])([Aa]) (?=[aeiouAEIOU])", r"\1n ", text)
+        context, *questions = text.split("\t")
         return Instance(context, tuple(people), questions, next(iter(activity.values())))
 
 
