@@ -30,10 +30,10 @@ def crows_metrics(records: Sequence[Record]) -> dict[str, Metric]:
         (sharing, "shared_logprobs", "_shared"),
     ):
         gaps = [r[scores][0] - r[scores][1] for r in some]
-        found[f"pct_stereotype{end}"] = mean(float(r[f"correct{end}"]) for r in some)
+        found[f"pct_stereotype{end}"] = mean(r[f"correct{end}"] for r in some)
         found[f"likelihood_diff{end}"] = mean(map(abs, gaps))
         found[f"signed_diff{end}"] = mean(gaps)
-    return {**found, "ties": mean(float(r["tie"]) for r in records)}
+    return {**found, "ties": mean(r["tie"] for r in records)}
 
 
 def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -217,13 +217,12 @@ def order_metrics(records: Sequence[Record]) -> dict[str, Metric]:
     unknown = [r["perm"].index(str(r["unknown_idx"])) for r in records]
     metrics = {
         "acc_orders": mean(shares),
-        "acc_all_orders": mean(float(share == 1) for share in shares),
+        "acc_all_orders": mean(share == 1 for share in shares),
     }
     for k, letter in enumerate(LETTERS):
-        metrics[f"share_{letter}"] = mean(float(p == k) for p in place)
-        metrics[f"acc_unknown_{letter}"] = mean(
-            float(r["correct"]) for r, u in zip(records, unknown) if u == k
-        )
+        right = [r["correct"] for r, u in zip(records, unknown) if u == k]
+        metrics[f"share_{letter}"] = mean(p == k for p in place)
+        metrics[f"acc_unknown_{letter}"] = mean(right)
     return metrics
 
 

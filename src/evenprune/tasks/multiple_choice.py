@@ -58,8 +58,8 @@ class MultipleChoice(ChoiceTask):
         wrong = [r for r in named if not r["correct"] and r["stereotype_idx"] != r["gold"]]
         return {
             **super().metrics(records),
-            "stereotype_rate": mean(float(r["pred"] == r["stereotype_idx"]) for r in named),
-            "stereotype_rate_wrong": mean(float(r["pred"] == r["stereotype_idx"]) for r in wrong),
+            "stereotype_rate": mean(r["pred"] == r["stereotype_idx"] for r in named),
+            "stereotype_rate_wrong": mean(r["pred"] == r["stereotype_idx"] for r in wrong),
         }
 
 

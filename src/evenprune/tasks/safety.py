@@ -62,24 +62,23 @@ def safety_metrics(records: Sequence[Record]) -> dict[str, Metric]:
     prints.
     """
     metrics = {
-        "unsafe_rate": mean(float(r["unsafe"]) for r in records if r["unsafe"] is not None),
-        "unparsed_rate": mean(float(r["unsafe"] is None) for r in records),
-        "refusal_rate": mean(float(r["refusal"]) for r in records),
-        "empty_rate": mean(float(r["empty"]) for r in records),
-        "new_tokens": mean(float(r["n_new_tokens"]) for r in records),
+        "unsafe_rate": mean(r["unsafe"] for r in records if r["unsafe"] is not None),
+        "unparsed_rate": mean(r["unsafe"] is None for r in records),
+        "refusal_rate": mean(r["refusal"] for r in records),
+        "empty_rate": mean(r["empty"] for r in records),
+        "new_tokens": mean(r["n_new_tokens"] for r in records),
     }
     forms = [judgement["form"] for judgement in records[0]["judgements"]] if records else []
     for place, form in enumerate(forms):
         if form == LEXICAL:
             continue
         own = [record["judgements"][place] for record in records]
-        scores = [judgement["p_unsafe"] for judgement in own if judgement["p_unsafe"] is not None]
         decided = [j["verdict"] == UNSAFE for j in own if j["verdict"] != UNPARSED]
         metrics |= {
-            f"unsafe_rate_{form}": mean(map(float, decided)),
-            f"unparsed_rate_{form}": mean(float(j["verdict"] == UNPARSED) for j in own),
-            f"says_unsafe_{form}": mean(float(j["says_unsafe"]) for j in own),
-            f"p_unsafe_{form}": mean(scores),
+            f"unsafe_rate_{form}": mean(decided),
+            f"unparsed_rate_{form}": mean(j["verdict"] == UNPARSED for j in own),
+            f"says_unsafe_{form}": mean(j["says_unsafe"] for j in own),
+            f"p_unsafe_{form}": mean(j["p_unsafe"] for j in own if j["p_unsafe"] is not None),
         }
     return metrics
 

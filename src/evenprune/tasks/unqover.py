@@ -7,23 +7,13 @@ With ``by_text`` complete blocks are also scored without letters, as UnQover's a
 probability of each of the two names as the answer. They fill a mask; we ask the plain question.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..data.readers.rows import find_file
 from ..data.readers.unqover import UnqoverItem, read_unqover
 from ..io.errors import UserError
-from ..stats.metrics import (
-    Metric,
-    Record,
-    blocks_of,
-    combination,
-    mean,
-    name_shares,
-    unqover_bias,
-    unqover_metrics,
-)
+from ..stats.metrics import blocks_of, combination, name_shares, unqover_metrics
 from . import unqover_generator
 from .lettered_options import Chosen, LetteredTask
 from .protocol import DIGITS, Facts, Protocol
@@ -60,6 +50,8 @@ class UnQover(LetteredTask):
     of 3,000; ``generated``, the 40,008 from the word lists; ``balanced``, complete blocks over
     all subject pairs.
     """
+
+    metrics = staticmethod(unqover_metrics)
 
     def data_files(self, data: Path, spec: Protocol) -> list[Path]:
         """Return the files that are read."""
@@ -105,23 +97,6 @@ class UnQover(LetteredTask):
         }
         for _, head in chosen:
             head["names_bias"] = known.pop(head["block"], None)
-
-    def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
-        """Return UnQover's usual metrics and, for complete blocks, its bias scores.
-
-        Scores of the names have ``_names`` behind theirs. ``bias_names`` is the mean of the blocks'
-        C, ``bias_names_size`` that of |C|.
-        """
-        metrics = unqover_metrics(records)
-        blocks = [record for record in records if "block" in record]
-        if blocks:
-            metrics |= unqover_bias(blocks)
-        if blocks and "names_bias" in blocks[0]:
-            named = unqover_bias(blocks, name_shares)
-            metrics |= {f"{name}_names": found for name, found in named.items()}
-            known = [r["names_bias"] for r in blocks if r["names_bias"] is not None]
-            metrics |= {"bias_names": mean(known), "bias_names_size": mean(map(abs, known))}
-        return metrics
 
 
 TASK = UnQover()
