@@ -92,19 +92,15 @@ def make_plans(
     With ``chat_template`` the prompt becomes a user turn, the template brings its own BOS and
     candidates lose their leading blank, as an answer turn starts with the letter.
     """
-    prefixes = [prefix for prefix, _ in prompts]
-    candidates = [options for _, options in prompts]
     if chat_template:
-        prefixes = lm.chats(prefixes)
-        candidates = [[option.lstrip() for option in options] for options in candidates]
-    bare = lm.encode(prefixes, special=not chat_template)
-    full = lm.encode(
-        [prefix + option for prefix, options in zip(prefixes, candidates) for option in options],
-        special=not chat_template,
-    )
-    rest = iter(full)
+        chats = lm.chats([prefix for prefix, _ in prompts])
+        bare_options = ([option.lstrip() for option in options] for _, options in prompts)
+        prompts = list(zip(chats, bare_options))
+    bare = lm.encode([prefix for prefix, _ in prompts], not chat_template)
+    texts = [prefix + option for prefix, options in prompts for option in options]
+    full = iter(lm.encode(texts, not chat_template))
     return [
-        make_plan(ids, list(islice(rest, len(options)))) for ids, options in zip(bare, candidates)
+        make_plan(ids, list(islice(full, len(options)))) for ids, (_, options) in zip(bare, prompts)
     ]
 
 
