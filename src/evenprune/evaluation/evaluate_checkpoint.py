@@ -122,9 +122,8 @@ def evaluate_all(
     summary = {}
     with loader:
         # All data and judges are looked at before the first benchmark starts.
-        asked = [ask(slug, spec, data, loader) for slug, (spec, data) in benchmarks.items()]
-        for wanted in asked:
-            slug = wanted.slug
+        asked = {slug: ask(slug, *given, loader) for slug, given in benchmarks.items()}
+        for slug, wanted in asked.items():
             result = take_or_run(wanted, out / slug)
             summary[slug] = {
                 "task": wanted.spec.task,

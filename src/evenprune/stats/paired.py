@@ -129,7 +129,8 @@ def combined(compute: Callable[..., Any], *samples: Jackknife) -> Estimate:
         variance += (one.units - 1) * found.var()
     units, changed = min(one.units for one in samples), sum(one.changed for one in samples)
     stderr = _exact(math.sqrt(variance))
-    return Estimate(value, stderr, samples[0].n, units - 1, least_p(changed))
+    least = min(1.0, 2.0 ** (1 - changed))  # p of units of which so many differ
+    return Estimate(value, stderr, samples[0].n, units - 1, least)
 
 
 def with_seeds(estimate: Estimate, singles: Sequence[float]) -> Estimate:
@@ -145,11 +146,6 @@ def with_seeds(estimate: Estimate, singles: Sequence[float]) -> Estimate:
     spread = seeds**2 / (len(singles) - 1) + (items**2 / estimate.df if estimate.df else 0.0)
     df = total**2 / spread if spread else estimate.df
     return dataclasses.replace(estimate, stderr=_exact(math.sqrt(total)), df=df)
-
-
-def least_p(changed: int) -> float:
-    """Return the smallest p-value that units can give of which so many differ."""
-    return min(1.0, 2.0 ** (1 - changed))
 
 
 def estimate_of(sums: Sums | None) -> Estimate | None:

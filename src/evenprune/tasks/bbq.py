@@ -14,19 +14,16 @@ import re
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..data.prompts import by_text
 from ..data.readers.bbq import BBQ_ORDER, UNTOLD, BBQItem, bbq_files, read_bbq
 from ..io.errors import UserError
+from ..language_models.language_model import LanguageModel
 from ..stats.metrics import Record, bbq_metrics, macro
 from .lettered_options import Chosen, LetteredTask, score_prompts, shown_item
 from .protocol import Facts, Protocol
 from .sampling import stratified_sample
 from .task import Metrics
-
-if TYPE_CHECKING:
-    from ..language_models.language_model import LanguageModel
 
 ACCURACIES = ("acc_all", "acc_amb", "acc_dis")
 HELM_TEST_ITEMS = 1000
@@ -150,7 +147,7 @@ class BBQ(LetteredTask):
         }
         return list(zip(chosen, heads)), told
 
-    def add_texts(self, lm: "LanguageModel", chosen: Chosen, spec: Protocol) -> None:
+    def add_texts(self, lm: LanguageModel, chosen: Chosen, spec: Protocol) -> None:
         """Add ``text_logprobs`` and ``text_priors`` to the fields of records.
 
         The latter are ln p of the same tokens behind ``Answer:`` alone.

@@ -7,17 +7,15 @@ A record's ``stereotype_idx`` is the option that a prejudiced model picks, null 
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..data.readers.choice import ChoiceItem
 from ..data.readers.own import LETTERS, OwnQuestion, read_own_questions
 from ..data.readers.rows import table_files
+from ..language_models.language_model import LanguageModel
 from ..stats.metrics import Metric, Record, mean
 from .harness import ChoiceTask
 from .protocol import Protocol, Records
-
-if TYPE_CHECKING:
-    from ..language_models.language_model import LanguageModel
 
 
 def as_choice(item: OwnQuestion, style: str) -> ChoiceItem:
@@ -43,7 +41,7 @@ class MultipleChoice(ChoiceTask):
         """Return all questions."""
         return read_own_questions(data)
 
-    def records(self, lm: "LanguageModel", items: Any, spec: Protocol) -> Records:
+    def records(self, lm: LanguageModel, items: Any, spec: Protocol) -> Records:
         """Return a record of each question, with the option that a prejudiced model picks."""
         asked = [as_choice(item, self.style(spec)) for item in items]
         records = super().records(lm, asked, spec)
