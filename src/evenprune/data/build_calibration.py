@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import chain, product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ..config.calibration_keys import Calibration, Tokens
 from ..config.flags import add_flags, checked
@@ -34,7 +34,6 @@ from .readers.own import read_pairs, read_texts
 from .readers.stereoset import read_stereoset
 from .readers.texts import read_ultrachat
 
-Text = TypeVar("Text")
 PAIR = ("id", "category", "stereotype", "anti_stereotype")
 
 
@@ -65,14 +64,12 @@ def read_source_pairs(source: str, folder: Path, counterfactuals: int = 0) -> li
         return [{name: getattr(item, name) for name in names} for item in read_stereoset(folder)]
     if counterfactuals:
         raise UserError(
-            f"expected counterfactuals: 0 for pairs of {printable(source)}, got "
-            f"{counterfactuals}; only stereoset names the group that a pair is about; your "
-            "own pairs may bring the fields target and counterfactuals"
+            f"expected counterfactuals: 0 for pairs of {source}, got {counterfactuals}; only "
+            "stereoset names the group that a pair is about, and your own pairs may bring theirs"
         )
     if source == "crows_pairs":
-        pairs = read_crows_pairs(folder, "anonymized")
-        rows = [(pair.id, pair.category, pair.sent_more, pair.sent_less) for pair in pairs]
-        return [dict(zip(PAIR, row, strict=True)) for row in rows]
+        found = read_crows_pairs(folder, "anonymized")
+        return [dict(zip(PAIR, (p.id, p.category, p.sent_more, p.sent_less))) for p in found]
     return read_pairs(folder)
 
 
@@ -82,25 +79,16 @@ def select_categories(pairs: list[dict[str, str]], wanted: Sequence[str]) -> lis
     for name in wanted:
         if name not in known:
             raise UserError(
-                f"expected categories among {', '.join(known)}, got {name!r}; correct "
-                "categories in the configuration (or --categories)"
+                f"expected categories among {', '.join(known)}, got {name!r}; correct categories"
             )
     return [pair for pair in pairs if not wanted or pair["category"] in wanted]
 
 
-def choose_texts(texts: Sequence[Text], count: int, seed: int) -> list[Text]:
+def choose_texts(texts: Sequence[dict[str, str]], count: int, seed: int) -> list[dict[str, str]]:
     """Return the first ``count`` of a seeded permutation: a smaller set is part of a larger."""
     order = list(texts)
     random.Random(f"texts {seed}").shuffle(order)
     return order[:count]
-
-
-def _source_checksums(given: Path | str) -> dict[str, str]:
-    """Return the SHA-256 of a source's files, from its record or, for a folder, computed."""
-    files = source_record(given).get("files")
-    if files is None:
-        return source_checksums("data", Path(given))
-    return {name: file["sha256"] for name, file in files.items()}
 
 
 def choose_pairs(
@@ -121,8 +109,7 @@ def choose_pairs(
         used = [p for p in shuffle_partners(aligned, lengths, seed, control) if p]
         if not used:
             raise UserError(
-                f"expected at least two pairs with a sentence {partner} of equal token count for "
-                f"the control {control}, got none; use more pairs"
+                f"expected two pairs of equal token count for {control}, got none; use more pairs"
             )
         tokenized = tokenize_pairs(used, tokenizer, alignment, bos=bos)
     return Chosen(pairs, len(aligned), used, tokenized.pairs)
@@ -149,13 +136,10 @@ def choose_texts_of(
         found = read_texts(place)
     chosen = choose_texts(found, entry.n_texts or len(found), seed)
     if len(chosen) < entry.n_texts:
-        print(
-            f"note: {entry.n_texts} texts were asked for, the source has {len(chosen)}; all of "
-            "them are used",
-            file=sys.stderr,
-        )
+        missing = f"{entry.n_texts} texts were asked for, the source has {len(chosen)}"
+        print(f"note: {missing}; all of them are used", file=sys.stderr)
     return [
-        {"id": one["id"], "text": truncate_text(one["text"], tokenizer, entry.max_tokens, bos=bos)}
+        {"id": one["id"], "text": truncate_text(one["text"], tokenizer, entry.max_tokens, bos)}
         for one in track(chosen, len(chosen), "texts")
     ]
 
@@ -192,8 +176,7 @@ def build_calibration(
         )
     if len(entry.pairs) != len(pairs_data):
         raise UserError(
-            "expected as many folders or records in --pairs-data as data sets in --pairs, got "
-            f"{len(pairs_data)} and {' '.join(entry.pairs)}; correct the flags"
+            f"expected --pairs-data for each of {' '.join(entry.pairs)}, got {len(pairs_data)}"
         )
     alignment, control = entry.alignment or ALIGNMENTS[0], entry.control
     asked = dict(zip(entry.pairs, pairs_data))
@@ -207,8 +190,7 @@ def build_calibration(
         pairs = select_categories(read, entry.categories)
         for pair, side in product(pairs, (*PAIR[2:], "unrelated")):
             if side in pair and entry.pair_tokens is not None:
-                how = (entry.pair_tokens, "--pair-tokens", bos)
-                pair[side] = truncate_text(pair[side], tokenizer, *how)
+                pair[side] = truncate_text(pair[side], tokenizer, entry.pair_tokens, bos)
         if entry.counterfactuals:
             pairs = add_counterfactuals(pairs, entry.counterfactuals, seed)
             pairs = pairs if control == "none" else exchanged(pairs, seed)
@@ -225,16 +207,14 @@ def build_calibration(
     text_tokens = sum(map(len, tokenize_texts([row["text"] for row in texts], tokenizer, bos=bos)))
     records = map(source_record, asked.values())
     hub = [one["revision"].split(", ") for one in records if one.get("origin") == "hub"]
-    optional = {
-        **entry.model_dump(include={"pair_tokens", "counterfactuals"}),
-        "bos": "" if bos == "auto" else bos,
-    }
+    optional = entry.model_dump(include={"pair_tokens", "counterfactuals"})
+    optional["bos"] = "" if bos == "auto" else bos
     manifest: dict[str, Any] = {
         "calibration": name or out.parent.name,
         "seed": seed,
         "alignment": alignment,
         "tokenizer_sha256": tokenizer_digest(places[model]),
-        "sources": {source: _source_checksums(given) for source, given in asked.items()},
+        "sources": {name: source_checksums("data", places[one]) for name, one in asked.items()},
         **({"hub": sorted({split_ref(one)[0] for one in chain(*hub)})} if hub else {}),
         "pairs": numbers,
         "texts": {"asked": entry.n_texts, "kept": len(texts), "tokens": text_tokens},

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..io.errors import UserError, few
@@ -84,10 +84,8 @@ def align(
     if alignment == "equal-length" and len(first) != len(second):
         return None
     if alignment == "pad":
-        length = max(len(first), len(second))
-        fill = () if pad_id is None else (pad_id,)
-        first += fill * (length - len(first))
-        second += fill * (length - len(second))
+        filled: Any = zip_longest(first, second, fillvalue=pad_id)
+        first, second = zip(*filled)
     if alignment == "suffix":
         prefix = common_prefix(first, second)
         suffix = common_prefix(first[prefix:][::-1], second[prefix:][::-1])
@@ -115,14 +113,10 @@ def pair_notes(pairs: Sequence[Pair], tokenized: "TokenizedPairs", how: str) -> 
             f"{len(same)} of {len(pairs)} pairs are two identical sentences and say nothing of "
             f"bias: {few(same)}; correct or remove them"
         )
-    texts: dict[tuple[str, str], str] = {}
-    for pair in pairs:
-        texts.setdefault((pair["stereotype"], pair["anti_stereotype"]), pair["id"])
+    texts = {(p["stereotype"], p["anti_stereotype"]): p["id"] for p in reversed(pairs)}
     first = set(texts.values())
     if again := [pair["id"] for pair in pairs if pair["id"] not in first]:
-        notes.append(
-            f"{len(again)} of {len(pairs)} pairs repeat another one and count again: {few(again)}"
-        )
+        notes.append(f"{len(again)} of {len(pairs)} pairs repeat another one: {few(again)}")
     return [f"note: {note}" for note in notes]
 
 
@@ -143,9 +137,7 @@ def tokenize_texts(
     return [tuple(ids[:max_tokens]) for ids in tokens_of(tokenizer, texts, bos)]
 
 
-def truncate_text(
-    text: str, tokenizer: Any, max_tokens: int, flag: str = "--max-tokens", bos: str = "auto"
-) -> str:
+def truncate_text(text: str, tokenizer: Any, max_tokens: int, bos: str = "auto") -> str:
     """Return the longest beginning of a text, at a token's end, of at most ``max_tokens`` tokens.
 
     Special tokens count, with ``bos`` as in ``tokenize_texts``. The result is tokenised again,
@@ -164,10 +156,7 @@ def truncate_text(
             cut = str(tokenizer.decode(ids[:kept], skip_special_tokens=True))
         if cut.strip() and len(tokenizer(cut, verbose=False)["input_ids"]) <= room:
             return cut
-    raise UserError(
-        f"expected {flag} to leave some text, but {max_tokens} tokens hold none of "
-        f"{text[:40]!r}; raise it"
-    )
+    raise UserError(f"{max_tokens} tokens hold nothing of the text {text[:40]!r}; allow more")
 
 
 def counted(pairs: Sequence[Pair], kept: Sequence[TokenPair]) -> dict[str, dict[str, int]]:
@@ -220,8 +209,7 @@ def tokenize_pairs(
     pad_id = next((one for one in ids if one is not None), None)
     if alignment == "pad" and pad_id is None:
         raise UserError(
-            "alignment 'pad' needs a padding or end token, but the tokenizer has neither; "
-            "choose alignment 'equal-length' or 'suffix'"
+            "alignment 'pad' needs a padding or end token, this tokenizer has none; choose another"
         )
     encode = partial(tokenize_texts, tokenizer=tokenizer, max_tokens=max_tokens, bos=bos)
     sides = [encode([pair[side] for pair in pairs]) for side in ("stereotype", "anti_stereotype")]
@@ -234,8 +222,7 @@ def tokenize_pairs(
             kept.append(TokenPair(pair["id"], pair["category"], *aligned, *more))
     if not kept:
         raise UserError(
-            f"expected pairs of equal token count, but the sentences of all {len(pairs)} pairs "
-            f"({few([pair['id'] for pair in pairs])}) have unequal counts with this tokenizer; "
-            "choose alignment 'suffix' (or 'pad'), or reword them to equal length"
+            f"the sentences of all {len(pairs)} pairs ({few(pair['id'] for pair in pairs)}) have "
+            "unequal numbers of tokens; choose alignment 'suffix' (or 'pad'), or reword them"
         )
     return TokenizedPairs(kept, len(pairs) - len(kept), counted(pairs, kept))

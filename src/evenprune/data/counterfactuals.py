@@ -3,7 +3,7 @@
 import random
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 # Negative control -> which sentence of another pair becomes the partner.
@@ -71,11 +71,16 @@ def exchanged(pairs: Sequence[Mapping[str, Any]], seed: int) -> list[dict[str, A
             places[pair["category"]].append(number)
     found = [dict(pair) for pair in pairs]
     for category in sorted(places):
-        cycle = places[category]
-        random.Random(f"exchanged {seed} {category}").shuffle(cycle)
-        for number, other in zip(cycle, cycle[1:] + cycle[:1], strict=True):
+        drawn = random.Random(f"exchanged {seed} {category}")
+        for number, other in _cycle(places[category], drawn):
             found[number]["counterfactuals"] = pairs[other]["counterfactuals"]
     return found
+
+
+def _cycle(members: list[int], generator: random.Random) -> Iterator[tuple[int, int]]:
+    """Yield each member with its next one in a cycle: itself only where it is alone."""
+    generator.shuffle(members)
+    yield from zip(members, members[1:] + members[:1], strict=True)
 
 
 def shuffle_partners(
@@ -90,14 +95,12 @@ def shuffle_partners(
     cycle, so none keeps its own; None stands for a pair that is alone with its length.
     """
     generator = random.Random(f"{control} {seed}")
-    groups: dict[int, list[int]] = {}
+    groups: dict[int, list[int]] = defaultdict(list)
     for index, length in enumerate(lengths):
-        groups.setdefault(length, []).append(index)
+        groups[length].append(index)
     shuffled: list[dict[str, str] | None] = [None] * len(pairs)
     for length in sorted(groups):
-        cycle = groups[length]
-        generator.shuffle(cycle)
-        for index, partner in zip(cycle, cycle[1:] + cycle[:1], strict=True):
+        for index, partner in _cycle(groups[length], generator):
             if index != partner:
                 sentence = pairs[partner][PARTNERS[control]]
                 shuffled[index] = {**pairs[index], "anti_stereotype": sentence}
