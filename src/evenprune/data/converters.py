@@ -128,12 +128,9 @@ def stereoset(tables: Tables) -> Rows:
         given = row["sentences"]
         if isinstance(given, Mapping):  # a sequence of records is stored as record of lists
             given = [dict(zip(given, values)) for values in zip(*given.values())]
-        said = [
-            (table.label("gold_label", part["gold_label"], default), part["sentence"])
-            for part in given
-        ]
-        said.sort(key=lambda part: order.index(part[0]))
-        sentences = [{"gold_label": label, "sentence": text} for label, text in said]
+        labels = [table.label("gold_label", part["gold_label"], default) for part in given]
+        said = dict(zip(labels, given))
+        sentences = [{"gold_label": one, "sentence": said[one]["sentence"]} for one in order]
         cluster = _kept(row, ("id", "target", "bias_type", "context"))
         yield "intrasentence.jsonl", cluster | {"sentences": sentences}
 

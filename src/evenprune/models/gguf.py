@@ -40,18 +40,17 @@ def stored_as(path: Path, header: Header) -> tuple[str, Stored]:
         counts[tensor.tensor_type] += tensor.n_elements
         size += tensor.n_bytes
     most = counts.most_common(1)[0][0] if counts else None
-    bits = re.search(r"\d+", most.name) if most is not None else None
-    if most is None or not bits:
+    if most is None:
         raise UserError(
             f"expected a model's weights in {path}, found no matrix; fetch another file"
         )
-    named, values = most.name, counts.total()
+    named, values, bits = most.name, counts.total(), re.findall(r"\d+", most.name)[0]
     if counts[most] < ALONE * values:
         shares = ((kind.name, 100 * count / values) for kind, count in counts.most_common())
         named = ", ".join(f"{kind} {share:.0f} %" for kind, share in shares if share >= NAMED)
     unpacked = ", de-quantised" if GGML_QUANT_SIZES[most][0] > 1 else ""
     return (
-        f"{bits[0]}-bit weights ({named}){unpacked}",
+        f"{bits}-bit weights ({named}){unpacked}",
         Stored(8 * size / values, path.stat().st_size, f"GGUF {named}{unpacked}"),
     )
 
@@ -69,13 +68,9 @@ def convert_gguf(path: Path, new: Path, dtype: str = "bfloat16") -> dict[str, An
     refuse(token_faults(path, header))
     asked = asked_of(header.keys)
     refuse(asked_faults(path, header.keys, asked))
-    source: dict[str, Any] = {"weights": weights, "file": path.name, "sha256": sha256_file(path)}
-    source["stored"] = stored.as_dict()
-    print(
-        f"converting {printable(path.name)} ({weights}) to a model folder in {dtype}",
-        file=sys.stderr,
-        flush=True,
-    )
+    source = {"weights": weights, "file": path.name, "sha256": sha256_file(path)}
+    said = f"converting {printable(path.name)} ({weights}) to a model folder in {dtype}"
+    print(said, file=sys.stderr, flush=True)
     # Alone in a folder, so that no file next to it is taken for a part of the tokenizer.
     link = new / "model.gguf"
     link.symlink_to(path.resolve())
@@ -113,7 +108,7 @@ def convert_gguf(path: Path, new: Path, dtype: str = "bfloat16") -> dict[str, An
     tokenizer.save_pretrained(new)
     refuse(carried_faults(tokenizer, new, path, asked))
     write_tensors(new / "model.safetensors", _state(model))
-    return source
+    return {**source, "stored": stored.as_dict()}
 
 
 def _state(model: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Short sentences about one context share half of their tokens, which so are compu
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
 def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
     """Return the number of leading tokens that two rows share."""
-    return next(
-        (k for k, (a, b) in enumerate(zip(first, second)) if a != b), min(len(first), len(second))
-    )
+    return sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(first, second)))
 
 
 class Tree(NamedTuple):

@@ -62,12 +62,14 @@ def read_texts(place: Path | str) -> list[dict[str, str]]:
 
 
 def _read(kind: type[Any], place: Path | str) -> list[dict[str, Any]]:
-    def completed(row: dict[str, Any], line: int) -> dict[str, Any]:
-        defaults = {"id": str(line), "category": "own"}
-        return {name: value for name, value in defaults.items() if row.get(name, "") == ""}
-
-    found = [asdict(row) for row in _rows(kind, place, completed, ("id", "category"))]
+    found = [asdict(row) for row in _rows(kind, place, _named, ("id", "category"))]
     return [{name: value for name, value in row.items() if value} for row in found]
+
+
+def _named(row: dict[str, Any], line: int) -> dict[str, Any]:
+    """Return the id and the category of a row that it leaves out."""
+    defaults = {"id": str(line), "category": "own"}
+    return {name: value for name, value in defaults.items() if row.get(name) in (None, "")}
 
 
 def _rows(kind: type[Item], place: Path | str, added: Added, without: Sequence[str]) -> list[Item]:
@@ -103,15 +105,12 @@ def read_own_questions(folder: Path | str) -> list[OwnQuestion]:
 
 def _complete(row: dict[str, Any], line: int) -> dict[str, Any]:
     """Return what a row leaves out, its options as texts, and the ones that it names as numbers."""
-    options = _options(row)
+    options, named = _options(row), row.get("stereotype") not in (None, "")
     return {
-        "id": str(line) if row.get("id") in (None, "") else row["id"],
-        "category": row.get("category") or "own",
+        **_named(row, line),
         "options": options,
         "answer": _index(row, "answer", options),
-        "stereotype": None
-        if row.get("stereotype") in (None, "")
-        else _index(row, "stereotype", options),
+        "stereotype": _index(row, "stereotype", options) if named else None,
     }
 
 
@@ -127,8 +126,7 @@ def _options(row: dict[str, Any]) -> list[str]:
     twice = len(cells) < sum(map(bool, columns.values())) or (cells and "options" in row)
     if twice or not good or not 2 <= len(given) <= len(LETTERS):
         raise ValueError(
-            f"2 to {len(LETTERS)} texts, as a list in the field options or in the columns option1, "
-            "option2 … without a gap"
+            f"2 to {len(LETTERS)} texts, as a list in options or in columns option1, option2 …"
         )
     if len(set(given)) < len(given):
         raise ValueError("options that differ")
