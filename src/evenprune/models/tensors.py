@@ -22,20 +22,10 @@ from .loading import all_finite, read_folder
 from .weights import Entry
 
 CHUNK = 1 << 24  # bytes copied at a time
-DTYPES = {
-    "F64": torch.float64,
-    "F32": torch.float32,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "F8_E4M3": torch.float8_e4m3fn,
-    "F8_E5M2": torch.float8_e5m2,
-    "I64": torch.int64,
-    "I32": torch.int32,
-    "I16": torch.int16,
-    "I8": torch.int8,
-    "U8": torch.uint8,
-    "BOOL": torch.bool,
-}
+FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+EIGHT_BITS = {"F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2, "U8": torch.uint8}
+INTEGERS = {"I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8}
+DTYPES = {**FLOATS, **EIGHT_BITS, **INTEGERS, "BOOL": torch.bool}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 # A tensor in memory, one in a file, or a list of what `torch.stack` would join, taken in turn.
