@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders, normalizers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from ..io.errors import UserError, shown
@@ -93,9 +93,7 @@ def carried(
     state["added_tokens"] = [one for one in state["added_tokens"] if one["id"] < count]
     state["post_processor"] = None
     kind, pre = keys.get(f"{GGML}model"), keys.get(f"{GGML}pre")
-    if kind == SENTENCEPIECE:
-        _sentencepiece(state, asked)
-    elif asked.blank:
+    if asked.blank and kind != SENTENCEPIECE:
         if (state["pre_tokenizer"] or {}).get("type") != "ByteLevel":
             raise UserError(
                 f"{path} asks for a blank before every text ({GGML}add_space_prefix), which is not "
@@ -105,6 +103,8 @@ def carried(
     if kind == BYTES and pre in LLAMA3:
         state["model"]["ignore_merges"] = True
     backend = Tokenizer.from_str(json.dumps(state))
+    if kind == SENTENCEPIECE:
+        _treat_blanks(backend, asked.blank)
     given: dict[str, Any] = {
         **{name: backend.id_to_token(number) for name, number in asked.special.items()},
         "add_bos_token": asked.bos or None,
@@ -115,16 +115,14 @@ def carried(
     return PreTrainedTokenizerFast(tokenizer_object=backend, **given)
 
 
-def _sentencepiece(state: dict[str, Any], asked: Asked) -> None:
-    """Give the state of a tokenizer SentencePiece's treatment of blanks."""
-    blanks = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
-    prepend = [{"type": "Prepend", "prepend": "▁"}] if asked.blank else []
-    state["normalizer"] = {"type": "Sequence", "normalizers": [*prepend, blanks]}
-    state["pre_tokenizer"] = None
-    words = [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}]
-    strip = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if asked.blank else []
-    bytes_ = [{"type": "ByteFallback"}, {"type": "Fuse"}]
-    state["decoder"] = {"type": "Sequence", "decoders": [*words, *bytes_, *strip]}
+def _treat_blanks(backend: Any, first: bool) -> None:
+    """Give a tokenizer SentencePiece's treatment of blanks; ``first``: one before every text."""
+    prepend = [normalizers.Prepend("▁")] if first else []
+    backend.normalizer = normalizers.Sequence([*prepend, normalizers.Replace(" ", "▁")])
+    backend.pre_tokenizer = None
+    strip = [decoders.Strip(" ", 1, 0)] if first else []
+    words = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    backend.decoder = decoders.Sequence([*words, *strip])
 
 
 def carried_faults(

@@ -289,9 +289,8 @@ def spread(devices: Sequence[str]) -> dict[str, Any]:
     """Return how transformers puts a model's blocks, one after the other, on several GPUs."""
     import torch
 
-    free = {int(one.partition(":")[2]): torch.cuda.mem_get_info(one)[0] for one in devices}
-    # All of it would leave nothing for activations and logits.
-    most = {index: int(0.9 * memory) for index, memory in free.items()}
+    # All of what is free would leave nothing for activations and logits.
+    most = {torch.device(one).index: int(0.9 * torch.cuda.mem_get_info(one)[0]) for one in devices}
     return {"device_map": "balanced", "max_memory": most}
 
 
