@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+Pairs = Sequence[Mapping[str, Any]]  # rows as ``read_pairs`` returns them
 # Negative control -> which sentence of another pair becomes the partner.
 PARTNERS = {"shuffled-pairs": "anti_stereotype", "random-delta": "stereotype"}
 
@@ -24,9 +25,7 @@ def about(sentence: str, target: str, other: str) -> str | None:
     return found if count else None
 
 
-def about_others(
-    pairs: Sequence[Mapping[str, Any]], count: int, seed: int
-) -> list[dict[str, tuple[str, str]]]:
+def about_others(pairs: Pairs, count: int, seed: int) -> list[dict[str, tuple[str, str]]]:
     """Return both sentences of each pair about up to ``count`` other groups, by the group's word.
 
     The other groups are a sample of those that pairs of the same bias type are about, their
@@ -49,9 +48,7 @@ def about_others(
     return found
 
 
-def add_counterfactuals(
-    pairs: Sequence[Mapping[str, Any]], count: int, seed: int
-) -> list[dict[str, Any]]:
+def add_counterfactuals(pairs: Pairs, count: int, seed: int) -> list[dict[str, Any]]:
     """Return the pairs with ``counterfactuals``, those of ``about_others``."""
     others = about_others(pairs, count, seed)
     return [
@@ -60,7 +57,7 @@ def add_counterfactuals(
     ]
 
 
-def exchanged(pairs: Sequence[Mapping[str, Any]], seed: int) -> list[dict[str, Any]]:
+def exchanged(pairs: Pairs, seed: int) -> list[dict[str, Any]]:
     """Return the pairs with the counterfactuals of another pair of the same bias type: a control.
 
     Within a bias type they form one seeded cycle, so that none keeps its own.

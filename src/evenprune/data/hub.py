@@ -21,6 +21,8 @@ from ..io.errors import UserError, shown
 from ..io.files import disk_errors, read_json, write_json
 
 Entry = Mapping[str, Any]
+Lock = Mapping[str, Any]  # by repository, what ``LockEntry`` describes
+Held = tuple[str, list[str]]  # a key of the lock, and files of that repository
 RepoType = Literal["model", "dataset"]
 LOCK = "config/sources.lock.json"
 # The hub's own parquet copy of a data set, for those that are stored in another form.
@@ -114,15 +116,13 @@ def read_lock(path: Path | str) -> dict[str, Any]:
     return lock
 
 
-def locked(lock: Mapping[str, Any], part: Part) -> tuple[str, list[str]] | None:
+def locked(lock: Lock, part: Part) -> Held | None:
     """Return the lock's key and files for a part of a data set, or None."""
     held = ((key, select(lock[key]["files"], part.file.files)) for key in part.keys if key in lock)
     return next((one for one in held if one[1]), None)
 
 
-def pinned(
-    kind: Kind, name: str, entry: Entry, lock: Mapping[str, Any]
-) -> dict[str, tuple[str, list[str]]]:
+def pinned(kind: Kind, name: str, entry: Entry, lock: Lock) -> dict[str, Held]:
     """Return the lock's key and files for each part of a source; {} unless it pins all of it.
 
     A model is one part with its own name.
@@ -149,9 +149,7 @@ def record_in_lock(
 # The download
 
 
-def fetch_locked(
-    lock: Mapping[str, Any], key: str, names: list[str], path: Path | str
-) -> list[Path]:
+def fetch_locked(lock: Lock, key: str, names: list[str], path: Path | str) -> list[Path]:
     """Return pinned files in their folder; UserError for one with which the lock disagrees.
 
     path: of the lock file, for the message.

@@ -1,6 +1,5 @@
 """Tasks of lm-eval by name: those that it ships, and YAML tasks in a folder of the user's own."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +49,11 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Any]:
     except Exception as error:  # what is no LOCAL is of the hub's client or its transport
         where = f" in {folder}" if folder else ""
         local = isinstance(error, LOCAL)
-        is_off = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("HF_DATASETS_OFFLINE")
-        offline = ", which are set here" if is_off else ""
         raise UserError(
             f"lm-eval's task {name}{where} or its data could not be loaded "
             f"({_said(error) if local else type(error).__name__}); correct its files, or, where "
             f"its data are on the hub, run `snakemake prefetch` (or the same command with "
-            f"HF_HUB_OFFLINE=0 and HF_DATASETS_OFFLINE=0{offline}) where there is a network"
+            f"HF_HUB_OFFLINE=0 and HF_DATASETS_OFFLINE=0) where there is a network"
         ) from error
     where = f"{folder} and lm-eval have" if folder else "lm-eval has"
     raise UserError(f"{where} no task {name!r}{nearest(name, manager.all_tasks, 3)}")

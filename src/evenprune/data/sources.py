@@ -22,7 +22,7 @@ from ..io.marks import DATA_SET
 from ..io.outputs import atomic_folder
 from ..models.loading import weight_files
 from .converters import convert
-from .hub import Entry, dataset_parts, fetch_locked, locked, pinned, read_lock, split_ref
+from .hub import Entry, Lock, dataset_parts, fetch_locked, locked, pinned, read_lock, split_ref
 from .packages import GGUF, cache_path, gguf_folder, package_source, source_facts
 
 # Mirrors by their folders: one, or several that are tried in order.
@@ -109,9 +109,7 @@ def checksums(folder: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def missing(
-    kind: Kind, name: str, entry: Entry, mirror: Mirrors, lock: Mapping[str, Any]
-) -> UserError:
+def missing(kind: Kind, name: str, entry: Entry, mirror: Mirrors, lock: Lock) -> UserError:
     """Return the error for a source that is nowhere: where it was looked for, what helps."""
     hub, what = entry.get("hub") or "", "model"
     if kind == "data":
