@@ -64,15 +64,12 @@ def load_skeleton(
     config = load_config(folder)
     # Only the eager path of transformers computes soft-capped attention scores.
     eager = getattr(config, "attn_logit_softcapping", None) is not None
+    how = {"attn_implementation": "eager" if eager else None, "dtype": dtype or config.dtype}
 
     def built() -> PreTrainedModel:
         with init_empty_weights(include_buffers=False):
-            return AutoModelForCausalLM.from_config(
-                config,
-                dtype=dtype or config.dtype,
-                attn_implementation="eager" if eager else None,
-                trust_remote_code=is_trusted(folder),
-            )
+            trust = is_trusted(folder)
+            return AutoModelForCausalLM.from_config(config, trust_remote_code=trust, **how)
 
     with library_errors(folder, "causal language model"):
         model = built()

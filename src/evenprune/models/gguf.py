@@ -19,7 +19,7 @@ from ..io.errors import UserError, printable
 from ..io.files import sha256_file
 from .gguf_header import Header, key_faults, read_header, read_once, token_faults
 from .gguf_tokenizer import FOLDER, asked_faults, asked_of, carried, carried_faults, ends, refuse
-from .loading import check_depth, check_finite_weights, library_errors, quiet
+from .loading import check_depth, check_finite_weights, library_errors, pretrained, quiet
 from .stored import Stored
 from .tensors import write_tensors
 
@@ -84,15 +84,8 @@ def convert_gguf(path: Path, new: Path, dtype: str = "bfloat16") -> dict[str, An
         tokenizer = carried(read, path, header.keys, asked)
     with read_once(header), quiet(), library_errors(path, "model"):
         # In float32, in which the blocks are unpacked, so that nothing is rounded twice.
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            new,
-            config=config,
-            dtype=torch.float32,
-            quantization_config=GgufConfig(dequantize=True),
-            output_loading_info=True,
-            **place,
-        )
-        model, found = loaded
+        how = {"dtype": torch.float32, "quantization_config": GgufConfig(dequantize=True)}
+        model, found = pretrained(new, config=config, gguf_file=link.name, **how)
         if found["missing_keys"]:  # they were drawn at random
             raise ValueError(f"no tensor is {min(found['missing_keys'])}")
         model.to(getattr(torch, dtype))
