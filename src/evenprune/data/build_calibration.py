@@ -64,8 +64,9 @@ def read_source_pairs(source: str, folder: Path, counterfactuals: int = 0) -> li
         return [{name: getattr(item, name) for name in names} for item in read_stereoset(folder)]
     if counterfactuals:
         raise UserError(
-            f"expected counterfactuals: 0 for pairs of {source}, got {counterfactuals}; only "
-            "stereoset names the group that a pair is about, and your own pairs may bring theirs"
+            f"expected counterfactuals: 0 for pairs of {printable(source)}, got "
+            f"{counterfactuals}; only stereoset names the group that a pair is about, and your own "
+            "pairs may bring the fields target and counterfactuals"
         )
     if source == "crows_pairs":
         found = read_crows_pairs(folder, "anonymized")
@@ -109,7 +110,8 @@ def choose_pairs(
         used = [p for p in shuffle_partners(aligned, lengths, seed, control) if p]
         if not used:
             raise UserError(
-                f"expected two pairs of equal token count for {control}, got none; use more pairs"
+                f"expected at least two pairs with a sentence {partner} of equal token count for "
+                f"the control {control}, got none; use more pairs"
             )
         tokenized = tokenize_pairs(used, tokenizer, alignment, bos=bos)
     return Chosen(pairs, len(aligned), used, tokenized.pairs)

@@ -116,7 +116,9 @@ def pair_notes(pairs: Sequence[Pair], tokenized: "TokenizedPairs", how: str) -> 
     texts = {(p["stereotype"], p["anti_stereotype"]): p["id"] for p in reversed(pairs)}
     first = set(texts.values())
     if again := [pair["id"] for pair in pairs if pair["id"] not in first]:
-        notes.append(f"{len(again)} of {len(pairs)} pairs repeat another one: {few(again)}")
+        notes.append(
+            f"{len(again)} of {len(pairs)} pairs repeat another one and count again: {few(again)}"
+        )
     return [f"note: {note}" for note in notes]
 
 
