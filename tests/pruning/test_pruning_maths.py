@@ -17,7 +17,7 @@ from evenprune.methods import find
 from evenprune.methods.factor import NotPositiveDefinite, inverse_factor
 from evenprune.methods.hessian import Gram, SquareNorms
 from evenprune.methods.masks import group_mask, smallest, smallest_per_row, zeros_of
-from evenprune.methods.metric import InputMetric
+from evenprune.methods.metric import Group
 from evenprune.methods.options import PRUNING_METHODS, Options
 from evenprune.methods.refit import refit, row_losses
 
@@ -270,7 +270,7 @@ def test_the_losses_are_of_what_is_stored():
         prune_all("sparsegpt", [weight], h, REGIMES["2of4"], refit_steps=steps)[0]
         for steps in (0, 20)
     )
-    damped = InputMetric(h, 0.01, "layer").damped()
+    damped = Group([weight], h, 0.01, "layer").damped()
     before, after = (row_losses(one.float(), weight.float(), damped) for one in (plain, pruned))
     assert (after <= before).all()
     assert report.loss_before == pytest.approx(float(before.sum()), rel=1e-5)

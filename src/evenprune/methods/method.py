@@ -13,7 +13,7 @@ from ..blocks.packing import Text
 from ..config.facts import DENSE, RegimeFacts
 from .hessian import Gram, SquareNorms
 from .masks import zeros_of
-from .metric import Group, InputMetric, Solved, stored_form
+from .metric import Group, Solved, stored_form
 from .options import Options
 from .refit import improve
 
@@ -76,8 +76,8 @@ class Method(ABC):
         which is left as it is; names: the matrices' full module names. The copies have the
         matrices' dtypes; zeros are +0.0. In a regime without zeros they are the matrices.
         """
-        metric = None if total is None else InputMetric(total, options.damping, names[0])
-        group = Group(matrices, metric)
+        statistic = torch.empty(0) if total is None else total
+        group = Group(matrices, statistic, options.damping, names[0])
         if regime.zeros:
             solved = self.solve(group, regime, options)
         else:

@@ -34,18 +34,24 @@ class Report:
     loss_after: float | None = None
 
 
-class InputMetric:
-    """The metric H' of one input of linears, damped when it is used.
+class Group:
+    """Matrices W (n_i, d) that share their input, and the metric H' of it, damped when it is used.
 
-    statistic: H' (d, d) float32 without damping, or its diagonal (d,) alone, left as it is;
-    damping: share of the mean diagonal that is added to it; name: of a layer, for errors.
+    statistic: H' (d, d) float32 without damping, or its diagonal (d,) alone, left as it is; (0,)
+    where no text was needed. damping: share of the mean diagonal that is added to it; name: of a
+    layer, for errors.
     """
 
-    def __init__(self, statistic: Tensor, damping: float, name: str) -> None:
-        self.gram = statistic if statistic.ndim == 2 else None
-        self.square_norms = statistic.diagonal() if statistic.ndim == 2 else statistic
-        self.asked = damping
-        self.name = name
+    def __init__(
+        self, weights: Sequence[Tensor], statistic: Tensor, damping: float, name: str
+    ) -> None:
+        self.weights, self.statistic = weights, statistic
+        self.asked, self.name = damping, name
+
+    @property
+    def square_norms(self) -> Tensor:
+        """The diagonal of H', (d,)."""
+        return self.statistic.diagonal() if self.statistic.ndim == 2 else self.statistic
 
     @cached_property
     def dead(self) -> Tensor:
@@ -60,14 +66,13 @@ class InputMetric:
     @cached_property
     def factor(self) -> Factor:
         """U with ``UᵀU = H'⁻¹``; UserError naming the layer where H' is not positive definite."""
-        assert self.gram is not None
         if self.dead_columns == len(self.dead):
             raise UserError(
                 f"every input of {self.name} is zero for all calibration text, so that nothing of "
                 "it would be kept; the weights before it are damaged: fetch the model again"
             )
         try:
-            return inverse_factor(self.gram, self.asked)
+            return inverse_factor(self.statistic, self.asked)
         except NotPositiveDefinite:
             raise UserError(
                 f"the Hessian of {self.name} is not positive definite, even with 1000 times the "
@@ -77,30 +82,17 @@ class InputMetric:
 
     def damped(self) -> Tensor:
         """Return H' (d, d) with as much damping as its factor needed, if it has been asked for."""
-        assert self.gram is not None
         known = self.__dict__.get("factor")
-        return damp(self.gram.clone(), known.damping if known else self.asked)
+        return damp(self.statistic.clone(), known.damping if known else self.asked)
 
     def report(self, loss: float) -> Report:
-        """Return a report with this metric's facts."""
+        """Return a report with the metric's facts."""
         known = self.__dict__.get("factor")
         facts = (known.damping, known.precision, known.condition) if known else ()
         return Report(loss, self.dead_columns, *facts)
 
 
 Solved = list[tuple[Tensor, Report]]  # pruned matrices
-
-
-@dataclass(frozen=True)
-class Group:
-    """Matrices W (n_i, d) that share their input, and its metric; None: no text was needed."""
-
-    weights: Sequence[Tensor]
-    metric: InputMetric | None
-
-    def report(self, loss: float) -> Report:
-        """Return a report with the metric's facts."""
-        return self.metric.report(loss) if self.metric else Report(loss)
 
 
 def stored_form(weight: Tensor, dtype: torch.dtype) -> Tensor:

@@ -20,12 +20,10 @@ def improve(solved: Solved, group: Group, options: Options) -> Solved:
     A row keeps its old weights where the new ones, rounded to the dtype that is stored, are no
     better. Weights of dead columns stay as they are.
     """
-    assert group.metric is not None
-    metric, dead = group.metric.damped(), group.metric.dead
-    results = []
+    metric, results = group.damped(), []
     for (weight, report), wanted in zip(solved, group.weights, strict=True):
         old = stored_form(weight, wanted.dtype).float()
-        goal = torch.where(dead, old, wanted.float())
+        goal = torch.where(group.dead, old, wanted.float())
         new, kept = weight.float().masked_fill(old == 0, 0.0), old != 0
         new = refit(new, goal, metric, kept, options.refit_steps)
         new = stored_form(new, wanted.dtype).float()

@@ -27,12 +27,11 @@ class SparseGPT(Method):
         Weights of dead columns (``H_jj = 0``) become 0. Raises UserError naming the layer when
         the Hessian has no positive definite form.
         """
-        assert group.metric is not None
-        upper = group.metric.factor.upper
+        upper = group.factor.upper
         heights = [len(weight) for weight in group.weights]
         columns = torch.cat([weight.float() for weight in group.weights]).T.contiguous()
-        if group.metric.dead_columns:
-            columns[group.metric.dead] = 0.0
+        if group.dead_columns:
+            columns[group.dead] = 0.0
         loss = prune_columns(columns, upper, regime, options.block_size, heights)
         parts = columns.split(heights, dim=1)
         losses = torch.stack([lost.sum() for lost in loss.split(heights)]).tolist()

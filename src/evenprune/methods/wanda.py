@@ -34,9 +34,7 @@ class Wanda(Method):
 
     def solve(self, group: Group, regime: RegimeFacts, options: Options) -> Solved:
         """Prune each matrix on its own."""
-        assert group.metric is not None
-        norms = group.metric.square_norms
-        results = []
+        norms, results = group.square_norms, []
         for weight in group.weights:
             mask = wanda_mask(weight.float(), norms, regime)
             loss = (weight.float().square() * norms)[mask].sum()
