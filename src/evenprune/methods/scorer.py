@@ -103,11 +103,8 @@ class Scorer:
             raise Stop
 
         handle = self.blocks[-1].register_forward_hook(hook, with_kwargs=True)
-        try:
-            with contextlib.suppress(Stop):
-                self.model(input_ids=ids, use_cache=False, **options)
-        finally:
-            handle.remove()
+        with handle, contextlib.suppress(Stop):
+            self.model(input_ids=ids, use_cache=False, **options)
         return found[0], found[1]
 
     def states(self, rows: Sequence[Sequence[int]]) -> Tensor:

@@ -21,6 +21,7 @@ average. Where a loss that is trained does not fall there, nothing is changed.
 
 import math
 import sys
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -186,15 +187,14 @@ class Tuning:
                 rise = self._mean_drift(texts, scale) - broken if scale else 0.0
             return {"scale": scale, "loss": loss, "fall": fallen, "kl": rise}
 
-        found = [point(0.0), point(SCALES[0])]
-        low, high = (1, len(SCALES)) if not within(found[-1], self.options) else (0, 0)
-        while low < high:
-            middle = (low + high) // 2
-            found.append(point(SCALES[middle]))
-            if within(found[-1], self.options):
-                high = middle
-            else:
-                low = middle + 1
+        found = [point(0.0)]
+
+        def fits(scale: float) -> bool:
+            found.append(point(scale))
+            return within(found[-1], self.options)
+
+        if not fits(SCALES[0]):
+            bisect_left(SCALES, True, lo=1, key=fits)
         return sorted(found, key=lambda one: one["scale"])
 
     def _drawn(self) -> Iterator[Context]:
