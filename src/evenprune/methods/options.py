@@ -66,17 +66,14 @@ class Options(Tokens, Pruning):
         """Raise UserError for an option that was set, but that the method does not use."""
         used = {name for name, value in self.relevant().items() if value is not None}
         for name, field in type(self).model_fields.items():
-            if name in (*used, "method", "regime") or getattr(self, name) == field.default:
+            if name in used or getattr(self, name) == field.default:
                 continue
-            others = [
-                method
-                for method in PRUNING_METHODS
-                if name in used_options(method, self.model_dump())
-            ]
+            options = self.model_dump()
+            others = [one for one in PRUNING_METHODS if name in used_options(one, options)]
             users = ", ".join(others) or "one that looks at calibration text"
             raise UserError(
-                f"--{name.replace('_', '-')} does nothing in the method {self.method}: leave it "
-                f"out, or give a method that uses it ({users})"
+                f"{flag(name)} does nothing in the method {self.method}: leave it out, or give a "
+                f"method that uses it ({users})"
             )
 
     @property
