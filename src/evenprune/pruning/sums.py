@@ -22,7 +22,7 @@ from ..methods.hessian import Gram, SquareNorms
 from ..methods.method import Method, Statistic
 from ..methods.options import Options
 from ..models.architecture import rows_of
-from ..models.experts import DOWN, Expert, Experts, experts_of
+from ..models.experts import DOWN, Experts, experts_of
 from .provenance import Stopwatch
 
 # Matrices of one input by their names in the block, its sum, and what is to be recorded of them.
@@ -44,7 +44,7 @@ class BlockSums:
         """Run the text to the inputs of some groups of a block; yield groups with their sums.
 
         groups: names of linears of one input, or of a layer of experts. Experts come last, in turn,
-        as ``expert_sums`` says. Without calibration text there are no sums.
+        as ``_of_experts`` says. Without calibration text there are no sums.
         """
         kind = self.method.summed(self.options)
         if calibration is None or kind is None:
@@ -58,13 +58,7 @@ class BlockSums:
                 yield group, totals.pop(group[0]), {}
         layers = experts_of(self.base.blocks[index])
         for name, batches in routed.items():
-            of_experts = expert_sums(name, layers[name], batches, kind, self.base.device)
-            while True:
-                with self.watch("hessian"):
-                    found = next(of_experts, None)
-                if found is None:
-                    break
-                yield found
+            yield from self._of_experts(name, layers[name], batches, kind)
 
     def _totals(
         self, index: int, calibration: Batches, leaders: list[str], kind: Statistic
@@ -79,30 +73,68 @@ class BlockSums:
             with self.watch("hessian"):
                 sums[leader].add(inputs, plan)
 
-        largest: dict[str, tuple[float, str]] = {}
+        largest: list[tuple[float, str]] = []
 
         def locate(leader: str, inputs: Tensor, _plan: Plan, streams: list[Stream]) -> None:
             items = [item for stream in streams for item in stream.items]
             check_finite(inputs, items, f"the input of {name}.{leader}")
             value, token = inputs.abs().amax(dim=1).max(dim=0)
-            largest[leader] = max(largest.get(leader, (0.0, "")), (float(value), items[token]))
+            largest.append((float(value), items[token]))
 
         routed = collect(block, index, calibration, leaders, add)
         totals = {leader: total.result() for leader, total in sums.items()}
         for leader, total in totals.items():
             if not is_finite(total):
-                collect(block, index, calibration, leaders, locate)
-                value, item = largest[leader]
+                collect(block, index, calibration, [leader], locate)
+                value, item = max(largest)
                 weights = self.method.pair_weights(self.options, len(self.text.kept))
                 heavy = max(weights, default=0.0)
+                bias = f", bias weight up to {heavy:g}; lower --bias-weight," if heavy > 1 else ";"
                 raise UserError(
                     f"the sums of squares of the input of {name}.{leader} overflow float32: up to "
-                    f"{value:.1e} for calibration item {item}"
-                    + (f", bias weight up to {heavy:g}" if heavy > 1 else "")
-                    + ("; lower --bias-weight," if heavy > 1 else ";")
-                    + " remove it, or check the weights"
+                    f"{value:.1e} for calibration item {item}{bias} remove it, or check the weights"
                 )
         return totals, routed
+
+    @torch.no_grad()
+    def _of_experts(
+        self, name: str, experts: Experts, batches: Sequence[Routed], kind: Statistic
+    ) -> Iterator[Sums]:
+        """Yield the matrices of a layer's experts that share their input, their sum and facts.
+
+        name: of the layer within its block; batches: all calibration text in front of it. The
+        experts come in turn. The facts are the calibration tokens that are routed to the expert,
+        and whether it took the sum of all tokens of the layer in their place. Raises UserError
+        where float32 cannot hold a sum.
+        """
+        whole = [(one.hidden, one.plan) for one in batches]
+        everyone: Tensor | None = None  # the sum of all tokens of the layer
+        for number, expert in enumerate(experts.members()):
+            found = []
+            with self.watch("hessian"):
+                tokens = count_tokens(batches, number)
+                # Both are taken before the matrices in front of ``DOWN`` are pruned.
+                for names in (expert.ups, [DOWN]):
+                    linear: Any = expert[names[0]]
+                    width = rows_of(linear, linear.weight).shape[1]
+                    shared, inner = tokens < width, names[0] == DOWN
+                    total = everyone if shared and not inner else None
+                    if total is None:
+                        sums = kind(width, self.base.device)
+                        for rows, plan in whole if shared else routed_rows(batches, number):
+                            sums.add(expert.inner(rows) if inner else rows, plan)
+                        total = sums.result()
+                    if not is_finite(total):
+                        raise UserError(
+                            f"the sums of squares of the input of {name}.{number}.{names[0]} are "
+                            "not finite in float32; lower --bias-weight where there is one, or "
+                            "check the calibration text and the weights"
+                        )
+                    if shared and not inner:
+                        everyone = total
+                    facts = {"tokens": tokens, "shared": shared}
+                    found.append(([f"{name}.{number}.{one}" for one in names], total, facts))
+            yield from found
 
 
 def restricted(plan: Plan, chosen: Tensor) -> Plan:
@@ -120,8 +152,6 @@ def restricted(plan: Plan, chosen: Tensor) -> Plan:
 
 def joined(parts: Sequence[tuple[Tensor, Plan]]) -> tuple[Tensor, Plan]:
     """Return rows and plan of several batches as one."""
-    if len(parts) == 1:
-        return parts[0]
     starts = itertools.accumulate((len(rows) for rows, _ in parts), initial=0)
     moved = [
         (plan.weights, plan.first + start, plan.second + start, plan.bias)
@@ -150,55 +180,6 @@ def count_tokens(batches: Sequence[Routed], number: int) -> int:
     return int(sum((b.plan.weights * c).sum() for b, c in zip(batches, chosen, strict=True)))
 
 
-@torch.no_grad()
-def expert_sums(
-    name: str, experts: Experts, batches: Sequence[Routed], kind: Statistic, device: str
-) -> Iterator[Sums]:
-    """Yield the matrices of a layer's experts that share their input, their sum and facts, in turn.
-
-    name: of the layer within its block; batches: all calibration text in front of it; kind: what
-    is summed. The facts are the calibration tokens that are routed to the expert, and whether it
-    took the sum of all tokens of the layer in their place. Raises UserError where float32 cannot
-    hold a sum.
-    """
-    everyone: Tensor | None = None  # the sum of all tokens of the layer
-    for number, expert in enumerate(experts.members()):
-        tokens = count_tokens(batches, number)
-        found = []
-        # Both are taken before the matrices in front of ``DOWN`` are pruned.
-        for names in (expert.ups, [DOWN]):
-            width, inner = _width(expert, names[0]), names[0] == DOWN
-            shared = tokens < width
-            if shared and not inner and everyone is not None:
-                result = everyone
-            else:
-                everything = ((one.hidden, one.plan) for one in batches)
-                rows = everything if shared else routed_rows(batches, number)
-                if inner:
-                    rows = ((expert.inner(inputs), plan) for inputs, plan in rows)
-                total = kind(width, device)
-                for inputs, plan in rows:
-                    total.add(inputs, plan)
-                result = total.result()
-            if not is_finite(result):
-                raise UserError(
-                    f"the sums of squares of the input of {name}.{number}.{names[0]} are not "
-                    "finite in float32; lower --bias-weight where there is one, or check the "
-                    "calibration text and the weights"
-                )
-            if shared and not inner:
-                everyone = result
-            facts = {"tokens": tokens, "shared": shared}
-            found.append(([f"{name}.{number}.{n}" for n in names], result, facts))
-        yield from found
-
-
 def is_finite(total: Tensor) -> bool:
     """Return whether float32 could hold a sum of squares; the diagonal of a matrix tells."""
     return bool(torch.isfinite(total.diagonal() if total.ndim == 2 else total).all())
-
-
-def _width(expert: Expert, name: str) -> int:
-    """Return how many inputs a linear of an expert has."""
-    linear = expert.get_submodule(name)
-    return rows_of(linear, linear.weight).shape[1]  # type: ignore[arg-type]  # a linear's weight
