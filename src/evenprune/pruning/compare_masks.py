@@ -8,6 +8,7 @@ counts behind them. The reference is SparseGPT's checkpoint in the paper.
 
 import argparse
 import math
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,36 +56,35 @@ def compare(reference: "Tensor", weight: "Tensor") -> dict[str, int | float | No
     from torch.nn.functional import pad
 
     columns = reference.shape[1]
-    zeros_reference = zeros = both = groups = different = 0
+    counts = Counter[str]()
     squares, moved = list[float](), list[float]()
     step = max(1, CHUNK // columns)
     for first, second in zip(reference.split(step), weight.split(step), strict=True):
         pruned_first, pruned_second = first == 0, second == 0
-        zeros_reference += int(pruned_first.count_nonzero())
-        zeros += int(pruned_second.count_nonzero())
-        both += int((pruned_first & pruned_second).count_nonzero())
         # Four booleans read as one integer: zero where a group has no difference.
         changed = pad(pruned_first ^ pruned_second, (0, -columns % GROUP)).contiguous()
         changed = changed.view(torch.int32)
-        groups += changed.numel()
-        different += int(changed.count_nonzero())
+        counts.update(
+            zeros_reference=int(pruned_first.count_nonzero()),
+            zeros=int(pruned_second.count_nonzero()),
+            zeros_both=int((pruned_first & pruned_second).count_nonzero()),
+            groups=changed.numel(),
+            different_groups=int(changed.count_nonzero()),
+        )
         exact = first.double()
         squares.extend(exact.square().sum(dim=1).tolist())
         moved.extend((second.double() - exact).square().sum(dim=1).tolist())
-    union, whole = zeros_reference + zeros - both, math.fsum(squares)
+    both, whole = counts["zeros_both"], math.fsum(squares)
+    union = counts["zeros_reference"] + counts["zeros"] - both
     return {
         "rows": len(reference),
         "columns": columns,
         "disagreement": (union - both) / reference.numel(),
-        "pattern_disagreement": different / groups,
+        "pattern_disagreement": counts["different_groups"] / counts["groups"],
         "jaccard": both / union if union else 1.0,
         "relative_frobenius": math.sqrt(math.fsum(moved) / whole) if whole else None,
         "different_weights": union - both,
-        "zeros_reference": zeros_reference,
-        "zeros": zeros,
-        "zeros_both": both,
-        "groups": groups,
-        "different_groups": different,
+        **counts,
     }
 
 
