@@ -116,13 +116,13 @@ def test_tracker_gives_energy_without_network_or_files(tmp_path, monkeypatch, ca
 
 
 def reading(seconds, joules):
-    return energy.Reading(seconds, {"cpu": joules}, {"cpu": "measured"}, {"cpu": "test"})
+    return energy.Reading(seconds, {"cpu": joules}, {"cpu": "measured"}, {"cpu": "test"}, calls=2)
 
 
 def test_figures_of_one_measurement():
     # two calls a region: prefill 0.1 s and 5 J, generation 1.1 s and 55 J a call
     asked = measure.Settings(new_tokens=11, carbon_intensity=0.033)
-    both = (reading(0.2, 10.0), 2), (reading(2.2, 110.0), 2)
+    both = reading(0.2, 10.0), reading(2.2, 110.0)
     out = measure.figures([[0] * 10] * 4, asked, *both, "cpu")
     expected = {
         "ttft_s": 0.1, "prefill_tok_per_s": 400, "decode_tok_per_s": 4 * 10 / 1.0,

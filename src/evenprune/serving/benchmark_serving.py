@@ -84,10 +84,8 @@ def make_job(
     return {"spec": spec, "models": models, "prompts": told}, prompts
 
 
-def energy_of(record: Record, device: str) -> dict[str, Any]:
-    """Return what the energy of a record is made of, and how it was read."""
-    fields = {name: value for name, value in record["generate"].items() if name != "calls"}
-    reading = Reading(**fields)
+def energy_of(reading: Reading, device: str) -> dict[str, Any]:
+    """Return what the energy of a generation is made of, and how it was read."""
     scope = reading.scope(device)
     components = {
         name: {"source": reading.sources[name], "method": reading.methods[name]}
@@ -114,7 +112,7 @@ def checkpoint_part(own: Sequence[Record], spec: Mapping[str, Any]) -> dict[str,
         "headline": "decode_tok_per_s",
         "metrics": next(iter(categories.values())),
         "categories": categories,
-        "energy": energy_of(own[-1], spec["device"]),
+        "energy": energy_of(Reading(**own[-1]["generate"]), spec["device"]),
     }
 
 

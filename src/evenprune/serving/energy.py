@@ -23,12 +23,13 @@ ASSUMED_WATTS = {"cpu": 42.5, "gpu": 300.0}
 
 @dataclass(frozen=True)
 class Reading:
-    """Energy of one region: joules per component, seconds, and how each was obtained."""
+    """Energy of ``calls`` calls: joules per component, seconds, and how each was obtained."""
 
     seconds: float
     joules: dict[str, float]
     sources: dict[str, str] = field(default_factory=dict)  # component -> measured | estimated
     methods: dict[str, str] = field(default_factory=dict)  # component -> one phrase
+    calls: int = 1
 
     def scope(self, device: str) -> tuple[str, ...]:
         """Return the components of the headline figure for ``device`` ("cpu" or "cuda").

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,6 @@ from .energy import JOULES_PER_KWH, EnergyMeter, Reading
 Metric = dict[str, Any]
 Prompts = Sequence[Sequence[int]]
 Generate = Callable[[Prompts, int], Any]
-Repeated = tuple[Reading, int]  # the energy of some calls, and how many they were
 # How often a batch is measured at most when other work on the machine spoils the timings.
 ATTEMPTS = 3
 
@@ -50,7 +49,7 @@ def summarize(values: Sequence[float]) -> Metric:
 
 
 def figures(
-    prompts: Prompts, asked: Settings, prefill: Repeated, generate: Repeated, device: str
+    prompts: Prompts, asked: Settings, prefill: Reading, generate: Reading, device: str
 ) -> dict[str, float]:
     """Turn one measurement into figures.
 
@@ -60,23 +59,22 @@ def figures(
     the decode took no measurable time.
     """
     batch, new_tokens = len(prompts), asked.new_tokens
-    first, whole = (reading.seconds / calls for reading, calls in (prefill, generate))
+    first, whole = (reading.seconds / reading.calls for reading in (prefill, generate))
     if whole <= first:
         raise NoisyError(
             f"generating {new_tokens} tokens ({whole:.4f} s) took no longer than one token "
             f"({first:.4f} s) at batch {batch}: the timings are lost in noise; raise --new-tokens "
             "or --min-seconds, or wait for a quieter machine"
         )
-    scope = generate[0].scope(device)
-    joules = generate[0].total(scope) / generate[1]
-    per_token = joules / (batch * new_tokens)
+    joules = generate.total(generate.scope(device))
+    per_token = joules / generate.calls / (batch * new_tokens)
     return {
         "ttft_s": first,
         "prefill_tok_per_s": batch * len(prompts[0]) / first,
         # As Optimum-Benchmark defines it: the first new token belongs to the prefill.
         "decode_tok_per_s": batch * (new_tokens - 1) / (whole - first),
         "tok_per_s": batch * new_tokens / whole,
-        "power_w": generate[0].total(scope) / generate[0].seconds,
+        "power_w": joules / generate.seconds,
         "j_per_token": per_token,
         "kg_co2e_per_mtok": per_token * 1e6 / JOULES_PER_KWH * asked.carbon_intensity,
     }
@@ -91,14 +89,14 @@ class Batch:
     prompts: Prompts
     asked: Settings
 
-    def _repeat(self, tokens: int, calls: int) -> Repeated:
-        """Return the reading of ``calls`` generations of ``tokens`` tokens, and ``calls``."""
+    def _repeat(self, tokens: int, calls: int) -> Reading:
+        """Return the reading of ``calls`` generations of ``tokens`` tokens."""
 
         def region() -> None:
             for _ in range(calls):
                 self.generate(self.prompts, tokens)
 
-        return self.meter.measure(region), calls
+        return replace(self.meter.measure(region), calls=calls)
 
     def warm_up(self) -> tuple[int, int]:
         """Run unmeasured; return the calls of a prefill and of a generation that fill a region.
@@ -107,7 +105,7 @@ class Batch:
         a few milliseconds mean nothing.
         """
         for _ in range(self.asked.warmup):
-            both = [self._repeat(new, 1)[0] for new in (1, self.asked.new_tokens)]
+            both = [self._repeat(new, 1) for new in (1, self.asked.new_tokens)]
         wanted = self.asked.min_seconds
         one, full = (max(1, math.ceil(wanted / max(x.seconds, 1e-6))) for x in both)
         return one, full
@@ -131,7 +129,7 @@ class Batch:
         return {
             "attempts": attempt,
             "tokens": len(self.prompts) * new,
-            "prefill": {"calls": calls[0], **asdict(prefill[0])},
-            "generate": {"calls": calls[1], **asdict(whole[0])},
+            "prefill": asdict(prefill),
+            "generate": asdict(whole),
             "figures": found,
         }
