@@ -213,12 +213,10 @@ class BaseModel:
         for name, module in base.named_children():
             if not inside.startswith(f"{name}."):
                 self._load_buffers(module, f"{self.prefix}.{name}", self.stored)
-        if used is None:
-            self._load_head()
-
-    def _load_head(self) -> None:
-        """Load the output embeddings, which may be tied to those of the input."""
-        table: Any = self.model.get_input_embeddings().weight
+        if used is not None:
+            return
+        # The output embeddings, which may be tied to those of the input.
+        table: Any = embedding.weight
         for name, _ in list(self.model.named_parameters()):
             if not name.startswith(f"{self.prefix}."):
                 tied = name in self.model.all_tied_weights_keys

@@ -209,12 +209,11 @@ class Tuning:
         optimizer = torch.optim.AdamW(
             self.adapters.parameters(), lr=self.options.lora_rate, betas=(0.9, 0.99), weight_decay=0
         )
-        schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer,
-            lambda k: (
-                min(1.0, (k + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * (k + 1) / (steps + 1)))
-            ),
-        )
+
+        def rate(k: int) -> float:
+            return min(1, (k + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * (k + 1) / (steps + 1)))
+
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
         progress = Progress(steps, "adapters")
         trained = float(self.options.lora_loss != "none")
         records, drawn = [], self._drawn()
