@@ -9,6 +9,7 @@ states altered between blocks, blocks called twice or in another order.
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,8 +17,8 @@ from torch import Tensor, nn
 
 from ..io.errors import Unsupported
 
-# Number of a block, arguments of its call -> what the model gets for it.
-Take = Callable[[int, tuple, dict], Any]
+# Number of a block, and the arguments of its call behind it -> what the model gets for it.
+Take = Callable[..., Any]
 
 
 class Stop(Exception):
@@ -118,7 +119,7 @@ class Tape:
     first: Tensor | None = None
     sent: Tensor | None = None
 
-    def take(self, index: int, args: tuple, kwargs: dict) -> Any:
+    def take(self, index: int, /, *args: Any, **kwargs: Any) -> Any:
         """Note a block's call and return what the model gets for it; Stop at the last block."""
         hidden, args = (args[0], args[1:]) if args else (kwargs.pop("hidden_states", None), ())
         if index != len(self.calls):
@@ -137,37 +138,19 @@ class Tape:
         return self.form.fill(self.sent)
 
 
-class StandIn(nn.Module):
-    """Takes the place of one decoder block; everything but the call is the block's own."""
-
-    def __init__(self, block: nn.Module, index: int, take: Take) -> None:
-        super().__init__()
-        self.__dict__["block"] = block  # not a submodule: its parameters stay where they are
-        self.index = index
-        self.take = take
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            return getattr(self.__dict__["block"], name)  # such as attention_type
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Note the call; return the hidden states in the block's form."""
-        return self.take(self.index, args, kwargs)
-
-
 @contextlib.contextmanager
 def replaced(blocks: nn.ModuleList, take: Take) -> Iterator[None]:
-    """Have stand-ins take the places of all blocks; ``take`` is asked for what they return."""
-    originals = list(blocks)
-    for index, block in enumerate(originals):
-        blocks[index] = StandIn(block, index, take)
+    """Have ``take`` answer the calls of all blocks; everything but the call is the block's own."""
+    changed = [block.__dict__.pop("forward", None) for block in blocks]
+    for index, block in enumerate(blocks):
+        block.forward = partial(take, index)
     try:
         yield
     finally:
-        for index, block in enumerate(originals):
-            blocks[index] = block
+        for block, forward in zip(blocks, changed, strict=True):
+            del block.forward
+            if forward is not None:  # not its class's
+                block.forward = forward
 
 
 def _leaves(value: Any) -> list:

@@ -264,7 +264,7 @@ def bos_losses(base: BaseModel, form: Form, rows: Sequence[Sequence[int]]) -> Lo
         found = []
         for part, stream in zip(parts, streams, strict=True):
             output = form.fill(stream.hidden)
-            with replaced(base.blocks, lambda *_, output=output: output):
+            with replaced(base.blocks, lambda *_, output=output, **__: output):
                 logits = base.model(input_ids=part.ids.to(base.device), use_cache=False).logits
             targets = part.ids[0, 1:].to(logits.device)
             found.append(cross_entropy(logits[0, :-1].float(), targets, reduction="none").tolist())

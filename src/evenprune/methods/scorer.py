@@ -120,7 +120,7 @@ class Scorer:
         hidden = hidden[:, None]
         ids = torch.zeros(len(hidden), 1, dtype=torch.int64, device=hidden.device)
 
-        def take(index: int, args: tuple, kwargs: dict) -> Any:
+        def take(index: int, /, *args: Any, **kwargs: Any) -> Any:
             if index == len(self.blocks) - 1:
                 return self.form.fill(hidden)
             return self.form.fill(args[0] if args else kwargs["hidden_states"])
