@@ -12,6 +12,7 @@ pair are in one batch, which has two parts when their lengths differ.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -150,31 +151,20 @@ def pack_pairs(
     if shared_prefix:
         rows_of = _shared_rows(pairs, tokens)
         return [_shared_batch([[entries[k] for k in row] for row in rows]) for rows in rows_of]
-    lengths = [(len(pair.ids0), len(pair.ids1)) for pair in pairs]
-    return [_sentence_batch([entries[k] for k in same]) for same in _alike(lengths, tokens)]
+    alike: dict[tuple[int, int], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        alike[len(entry[0].ids0), len(entry[0].ids1)].append(entry)
+    batches = []
+    for lengths in sorted(alike):
+        same, size = alike[lengths], max(1, tokens // sum(lengths))
+        batches += [_sentence_batch(same[k : k + size]) for k in range(0, len(same), size)]
+    return batches
 
 
 def pack_texts(texts: Sequence[tuple[str, Sequence[int]]], tokens: int = TOKENS) -> list[Batch]:
     """Return batches of unpaired texts ``(id, token ids)``, each one row with weight 1."""
-    batches = []
-    for same in _alike([(len(ids),) for _, ids in texts], tokens):
-        chosen = [texts[k] for k in same]
-        part = PackedPart(torch.tensor([list(ids) for _, ids in chosen]))
-        plan = _plan([1.0] * part.ids.numel(), [])
-        batches.append(Batch([part], plan, [[name for name, ids in chosen for _ in ids]]))
-    return batches
-
-
-def _alike(lengths: Sequence[tuple[int, ...]], tokens: int) -> list[list[int]]:
-    """Return the numbers of items of the same lengths, at most ``tokens`` tokens together."""
-    buckets: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for number, length in enumerate(lengths):
-        buckets[length].append(number)
-    found = []
-    for length in sorted(buckets):
-        size = max(1, tokens // sum(length))
-        found += [buckets[length][k : k + size] for k in range(0, len(buckets[length]), size)]
-    return found
+    alone = [TokenPair(name, "", tuple(ids), (), ()) for name, ids in texts]
+    return pack_pairs(alone, [0.0] * len(alone), False, tokens)
 
 
 def _plan(weights: list[float], matches: list[tuple[int, int, float]]) -> Plan:
@@ -296,18 +286,17 @@ def _shared_batch(rows: Sequence[Sequence[Entry]]) -> Batch:
 
 
 def _sentence_batch(entries: Sequence[Entry]) -> Batch:
+    """Return a batch of alike long pairs, or of texts: pairs without a second sentence."""
     pairs = [pair for pair, _ in entries]
-    one, two = len(pairs[0].ids0), len(pairs[0].ids1)
-    sides = [[list(pair.ids0) for pair in pairs], [list(pair.ids1) for pair in pairs]]
-    items = [[pair.id for pair in pairs for _ in range(length)] for length in (one, two)]
-    if one == two:
-        parts, items = [PackedPart(torch.tensor(sides[0] + sides[1]))], [items[0] + items[1]]
-    else:
-        parts = [PackedPart(torch.tensor(side)) for side in sides]
+    sides = [[pair.ids0 for pair in pairs], [pair.ids1 for pair in pairs]]
+    one, two = (len(side[0]) for side in sides)
     behind = len(pairs) * one
     matches = [
         (row * one + t0, behind + row * two + t1, bias)
         for row, (pair, bias) in enumerate(entries)
         for t0, t1 in pair.matches
     ]
+    rows = [sides[0] + sides[1]] if one == two else [side for side in sides if side[0]]
+    parts = [PackedPart(torch.tensor(side)) for side in rows]
+    items = [[pair.id for pair, ids in zip(cycle(pairs), side) for _ in ids] for side in rows]
     return Batch(parts, _plan([1.0] * (behind + len(pairs) * two), matches), items)
