@@ -19,6 +19,7 @@ from ..io.errors import Unsupported
 
 # Number of a block, and the arguments of its call behind it -> what the model gets for it.
 Take = Callable[..., Any]
+Plain = bool | int | float | str | None
 
 
 class Stop(Exception):
@@ -80,24 +81,16 @@ def form_of(output: Any, hidden: Tensor) -> Form:
 
     Raises UserError when its first or only value is not of the shape of the hidden states.
     """
-    if isinstance(output, Tensor):
-        form, first = Form(), output
-    elif type(output) in (tuple, list) and output:
-        first, *others = output
-        kept = tuple(
-            value if value is None or isinstance(value, bool | int | float | str) else _Withheld()
-            for value in others
-        )
-        form = Form(type(output), kept)
-    else:
-        first = None
+    values = output if type(output) in (tuple, list) else [output]
+    first, *others = values or [None]
     if not isinstance(first, Tensor) or first.shape != hidden.shape:
         shape = f" of shape {tuple(first.shape)}" if isinstance(first, Tensor) else ""
         raise Unsupported(
             f"expected a decoder block to return hidden states {tuple(hidden.shape)} alone or "
             f"first, got {_described(output)}{shape}"
         )
-    return form
+    kept = (value if isinstance(value, Plain) else _Withheld() for value in others)
+    return Form(type(output), tuple(kept))
 
 
 Call = tuple[tuple, dict]  # the arguments of a block behind the hidden states
@@ -175,6 +168,6 @@ def check_independent(calls: list[Call], others: list[Call]) -> None:
 def _same(one: Any, two: Any) -> bool:
     if isinstance(one, Tensor) and isinstance(two, Tensor):
         return one.shape == two.shape and torch.equal(one, two)
-    if one is None or isinstance(one, bool | int | float | str):
+    if isinstance(one, Plain):
         return one == two
     return type(one) is type(two)

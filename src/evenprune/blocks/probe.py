@@ -99,8 +99,7 @@ def check_rows(block: nn.Module, index: int, probe: Probe) -> None:
             fault = f"gets {len(inputs)} rows for {tokens} tokens"
         else:
             single = torch.cat([rows[name] for rows in alone])
-            largest = inputs.abs().max().clamp(min=torch.finfo(inputs.dtype).tiny)
-            if single.shape == inputs.shape and (single - inputs).abs().max() <= ROUNDING * largest:
+            if single.shape == inputs.shape and _deviation(single, inputs) <= ROUNDING:
                 continue
             fault = "gets other values for a text when another one is in the batch"
         raise Unsupported(f"the linear layer {name} of decoder block {index} {fault}")
@@ -109,29 +108,30 @@ def check_rows(block: nn.Module, index: int, probe: Probe) -> None:
 @torch.no_grad()
 def check_experts(block: nn.Module, index: int, probe: Probe) -> None:
     """Raise UserError unless a block's experts, taken apart, give the library's output."""
-    found: dict[str, float] = {}
 
     def compare(name: str) -> Callable:
         def hook(module: nn.Module, args: tuple, kwargs: dict, output: Tensor) -> None:
             assert isinstance(module, Experts)
             hidden, *routing = module.routing(*args, **kwargs)
             expected = module.by_library(hidden.reshape(-1, hidden.shape[-1]), *routing)
-            far = (output.reshape(expected.shape) - expected).abs().max()
-            largest = expected.abs().max().clamp(min=torch.finfo(expected.dtype).tiny)
-            found[name] = float(far / largest)
+            deviation = _deviation(output.reshape(expected.shape), expected)
+            if deviation > ROUNDING:
+                raise Unsupported(
+                    f"the experts {name} of decoder block {index}, one by one, give another output "
+                    f"than the library's code (relative deviation {deviation:.1e})"
+                )
 
         return hook
 
-    experts = experts_of(block)
-    if experts:
+    if experts := experts_of(block):
         with hooked(experts, compare, after=True):
             probe.together.run(block, index)
-    for name, deviation in found.items():
-        if deviation > ROUNDING:
-            raise Unsupported(
-                f"the experts {name} of decoder block {index}, one by one, give another output "
-                f"than the library's code (relative deviation {deviation:.1e})"
-            )
+
+
+def _deviation(found: Tensor, expected: Tensor) -> float:
+    """Return the largest difference, relative to the largest value that is expected."""
+    largest = expected.abs().max().clamp(min=torch.finfo(expected.dtype).tiny)
+    return float((found - expected).abs().max() / largest)
 
 
 def _linear_inputs(block: nn.Module, index: int, stream: Stream) -> dict[str, Tensor]:
