@@ -149,8 +149,7 @@ def pack_pairs(
     """Return batches of pairs; ``bias`` holds each pair's bias weight (0 = plain SparseGPT)."""
     entries = list(zip(pairs, bias, strict=True))
     if shared_prefix:
-        rows_of = _shared_rows(pairs, tokens)
-        return [_shared_batch([[entries[k] for k in row] for row in rows]) for rows in rows_of]
+        return _shared_batches(entries, tokens)
     alike: dict[tuple[int, int], list[Entry]] = defaultdict(list)
     for entry in entries:
         alike[len(entry[0].ids0), len(entry[0].ids1)].append(entry)
@@ -179,36 +178,43 @@ def _prefix(pair: TokenPair) -> tuple[int, ...]:
     return tuple(pair.ids0[: common_prefix(pair.ids0, pair.ids1)])
 
 
-def _shared_rows(pairs: Sequence[TokenPair], tokens: int) -> list[list[list[int]]]:
-    """Return batches of rows of numbers of pairs; a row has one pair, or at most ``ROW`` tokens."""
-    prefixes = [_prefix(pair) for pair in pairs]
-    rows: list[tuple[int, list[int]]] = []
-    row: list[int] = []
-    length = 0
-    for number in sorted(range(len(pairs)), key=lambda k: prefixes[k]):
-        pair, prefix = pairs[number], prefixes[number]
-        alone = len(pair.ids0) + len(pair.ids1) - len(prefix)
-        # In sorted order no pair of the row has more in common with this one than the last.
-        more = alone - (common_prefix(prefixes[row[-1]], prefix) if row else 0)
-        if row and length + more > min(ROW, tokens):
-            rows.append((length, row))
-            row, length, more = [], 0, alone
-        row.append(number)
-        length += more
-    if row:
-        rows.append((length, row))
-    batches: list[list[list[int]]] = []
-    shortest = 0
-    for length, row in sorted(rows, key=lambda entry: entry[0]):
+def _shared_batches(entries: Sequence[Entry], tokens: int) -> list[Batch]:
+    """Return batches of rows; a row has one pair, or at most ``ROW`` tokens."""
+    rows: list[_Tree] = []
+    for pair, bias in sorted(entries, key=lambda entry: _prefix(entry[0])):
+        if not rows or len(rows[-1].ids) + rows[-1].added(pair) > min(ROW, tokens):
+            rows.append(_Tree())
+        rows[-1].add(pair, bias)
+    batches: list[list[_Tree]] = []
+    for row in sorted(rows, key=lambda tree: len(tree.ids)):
+        length, shortest = len(row.ids), len(batches[-1][0].ids) if batches else 0
         if (
             not batches
             or (len(batches[-1]) + 1) * length > tokens
             or (length - shortest) * SPREAD > shortest
         ):
             batches.append([])
-            shortest = length
         batches[-1].append(row)
-    return batches
+    return [_shared_batch(trees) for trees in batches]
+
+
+def _shared_batch(trees: Sequence["_Tree"]) -> Batch:
+    length = max(len(tree.ids) for tree in trees)
+    for tree in trees:
+        tree.fill(length)
+    part = PackedPart(
+        torch.tensor([tree.ids for tree in trees]),
+        torch.tensor([tree.positions for tree in trees]),
+        np.stack([np.packbits(tree.visible(), axis=-1) for tree in trees]),
+    )
+    weights = [weight for tree in trees for weight in tree.weights]
+    matches = [
+        (number * length + one, number * length + two, bias)
+        for number, tree in enumerate(trees)
+        for one, two, bias in tree.matches
+    ]
+    items = [item for tree in trees for item in tree.items]
+    return Batch([part], _plan(weights, matches), [items])
 
 
 class _Tree:
@@ -219,12 +225,19 @@ class _Tree:
         self.positions: list[int] = []
         self.weights: list[float] = []
         self.items: list[str] = []
+        self.matches: list[tuple[int, int, float]] = []  # where they stand, the bias weight
         self.prefix: tuple[int, ...] = ()
         self.path: list[int] = []  # where the tokens of ``prefix`` stand
         self.parts: list[tuple[int, int, list[int]]] = []  # tokens in a row, and what is above them
 
-    def add(self, pair: TokenPair) -> tuple[list[int], list[int]]:
-        """Add a pair; return where the tokens of its two sentences stand."""
+    def added(self, pair: TokenPair) -> int:
+        """Return how many tokens a pair would add; in sorted order no other has more in common."""
+        prefix = _prefix(pair)
+        shared = len(prefix) + common_prefix(self.prefix, prefix)
+        return len(pair.ids0) + len(pair.ids1) - shared
+
+    def add(self, pair: TokenPair, bias: float) -> None:
+        """Add a pair, and those of its matches that are not shared."""
         prefix = _prefix(pair)
         same = common_prefix(self.prefix, prefix)
         self.path = self._append(pair.id, self.path[:same], prefix[same:], 0.0)
@@ -235,7 +248,9 @@ class _Tree:
             self._append(pair.id, self.path, ids[len(prefix) :], 1.0)
             for ids in (pair.ids0, pair.ids1)
         )
-        return one, two
+        self.matches += [
+            (one[t0], two[t1], bias) for t0, t1 in pair.matches if min(t0, t1) >= len(prefix)
+        ]
 
     def _append(self, item: str, path: list[int], ids: Sequence[int], weight: float) -> list[int]:
         first, count = len(self.ids), len(ids)
@@ -258,31 +273,6 @@ class _Tree:
             mask[start:stop, path] = True
             mask[start:stop, start:stop] = np.tri(stop - start, dtype=bool)
         return mask
-
-
-def _shared_batch(rows: Sequence[Sequence[Entry]]) -> Batch:
-    trees = [_Tree() for _ in rows]
-    places = [[tree.add(pair) for pair, _ in row] for tree, row in zip(trees, rows, strict=True)]
-    length = max(len(tree.ids) for tree in trees)
-    matches = []
-    for number, (tree, row, found) in enumerate(zip(trees, rows, places, strict=True)):
-        tree.fill(length)
-        start = number * length
-        for (pair, bias), (one, two) in zip(row, found, strict=True):
-            prefix = len(_prefix(pair))
-            matches += [
-                (start + one[t0], start + two[t1], bias)
-                for t0, t1 in pair.matches
-                if t0 >= prefix and t1 >= prefix
-            ]
-    part = PackedPart(
-        torch.tensor([tree.ids for tree in trees]),
-        torch.tensor([tree.positions for tree in trees]),
-        np.stack([np.packbits(tree.visible(), axis=-1) for tree in trees]),
-    )
-    weights = [weight for tree in trees for weight in tree.weights]
-    items = [item for tree in trees for item in tree.items]
-    return Batch([part], _plan(weights, matches), [items])
 
 
 def _sentence_batch(entries: Sequence[Entry]) -> Batch:
