@@ -2,6 +2,7 @@
 
 import functools
 import random
+from itertools import chain, cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,15 +58,13 @@ def make_prompts(
     start = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
     prompts = []
     for k in range(count):
-        prompt = list(start)
-        for offset in range(max(length, len(order))):
-            if len(prompt) >= length:
-                break
-            prompt.extend(ids(order[(k + offset) % len(order)]))
+        following = islice(cycle(order), k, k + max(length, len(order)))
+        tokens = chain(start, chain.from_iterable(map(ids, following)))
+        prompt = list(islice(tokens, length))
         if len(prompt) < length:
             raise UserError(
                 f"expected texts that fill a prompt of {length} tokens, got {len(prompt)} tokens "
                 f"from {len(texts)} texts; give more text or a smaller --prompt-tokens"
             )
-        prompts.append(prompt[:length])
+        prompts.append(prompt)
     return prompts
