@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 from transformers import PreTrainedModel
-from transformers.pytorch_utils import Conv1D
 from transformers.quantizers import HfQuantizer
 from transformers.quantizers.auto import register_quantization_config, register_quantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
+from ..models.architecture import rows_of
 from .sparse24 import METHOD, check_format, decompress
 from .sparse24_model import all_linears, sparsify
 
@@ -41,8 +41,7 @@ class Sparse24Quantizer(HfQuantizer):
         """Give each compressed layer the parameters that the export's tensors are loaded into."""
         self.dtypes = {name: tensor.dtype for name, tensor in model.named_parameters()}
         for linear in all_linears(model):
-            shape = linear.weight.shape
-            rows, width = shape[::-1] if isinstance(linear, Conv1D) else shape
+            rows, width = rows_of(linear, linear.weight).shape
             values = torch.empty(rows, width // 2, dtype=linear.weight.dtype, device="meta")
             places = torch.empty(rows, (width // 4 + 1) // 2, dtype=torch.uint8, device="meta")
             linear.weight = torch.nn.Parameter(values, requires_grad=False)
@@ -59,7 +58,7 @@ class Sparse24Quantizer(HfQuantizer):
             dense = linear.weight
             if not dense.is_meta:  # as it is where only names and shapes are looked at
                 dense = decompress(linear.weight.data, linear.weight_metadata.data)
-                dense = dense.T.contiguous() if isinstance(linear, Conv1D) else dense
+                dense = rows_of(linear, dense).contiguous()
             del linear.weight_metadata
             linear.weight = torch.nn.Parameter(dense, requires_grad=False)
         for name, parameter in model.named_parameters():
