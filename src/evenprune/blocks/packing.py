@@ -141,10 +141,7 @@ class Batch:
 
 
 def pack_pairs(
-    pairs: Sequence[TokenPair],
-    bias: Sequence[float],
-    shared_prefix: bool,
-    tokens: int = TOKENS,
+    pairs: Sequence[TokenPair], bias: Sequence[float], shared_prefix: bool, tokens: int = TOKENS
 ) -> list[Batch]:
     """Return batches of pairs; ``bias`` holds each pair's bias weight (0 = plain SparseGPT)."""
     entries = list(zip(pairs, bias, strict=True))

@@ -55,11 +55,7 @@ def _say_plain() -> None:
 
 
 def prune_columns(
-    weight_t: Tensor,
-    upper: Tensor,
-    regime: RegimeFacts,
-    block_size: int,
-    heights: Sequence[int],
+    weight_t: Tensor, upper: Tensor, regime: RegimeFacts, block_size: int, heights: Sequence[int]
 ) -> Tensor:
     """Prune ``Wᵀ`` in place and return the squared error that each output takes.
 

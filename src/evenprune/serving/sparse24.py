@@ -8,12 +8,7 @@ byte, the earlier group in the low half. Zero means all bits zero, so the round 
 import torch
 from torch import Tensor
 
-BITS = {
-    torch.bfloat16: torch.int16,
-    torch.float16: torch.int16,
-    torch.float32: torch.int32,
-}
-
+BITS = {torch.bfloat16: torch.int16, torch.float16: torch.int16, torch.float32: torch.int32}
 
 # Of an export. 2: values under the weight's own name, which an unaware library finds of another
 # shape.
