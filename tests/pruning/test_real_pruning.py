@@ -49,7 +49,7 @@ def test_packed_rows_have_the_activations_of_single_sentences():
     folder = smollm2_folder()
     pairs = real_pairs(folder, 20).pairs
     base = BaseModel(folder, regime_facts("2of4"), "cpu")
-    base.forward_dtype = torch.float32
+    base.compute_dtype = torch.float32
     ids = [token for pair in pairs for token in (*pair.ids0, *pair.ids1)]
     base.load_outside(torch.tensor(ids))
     batches = pack_pairs(pairs, [1.0] * len(pairs), shared_prefix=True)

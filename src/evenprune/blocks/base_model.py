@@ -58,12 +58,15 @@ class BaseModel:
     ) -> None:
         self.folder = folder
         self.device = device
-        # Other than what is best here.
-        self.forward_dtype: torch.dtype | None = getattr(torch, compute_dtype, None)
         check_model_folder(folder)
         self.stored = read_folder(folder)
         self._build()
         self.dtype = self._check_weights(regime)
+        stored = torch.float32 if self.dtype == torch.float64 else self.dtype
+        # Of the forward passes: the checkpoint's, float32 where that is slow.
+        self.compute_dtype: torch.dtype = getattr(torch, compute_dtype, None) or onednn.fast_dtype(
+            stored, device
+        )
         if self.compute_dtype != self.model.dtype:
             # What it computes of its config, such as Gemma's scale of embeddings, is rounded to it.
             self._build(self.compute_dtype)
@@ -123,14 +126,6 @@ class BaseModel:
                 )
             dtypes.append(entry.torch_dtype)
         return dtypes[0]
-
-    @property
-    def compute_dtype(self) -> torch.dtype:
-        """The dtype of the forward passes: the checkpoint's, float32 where that is slow."""
-        if self.forward_dtype is not None:
-            return self.forward_dtype
-        stored = torch.float32 if self.dtype == torch.float64 else self.dtype
-        return onednn.fast_dtype(stored, self.device)
 
     def shard_names(self) -> list[list[str]]:
         """Return the stored names of each shard: all outside the blocks, then block by block."""
