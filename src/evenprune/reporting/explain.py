@@ -145,8 +145,7 @@ def find(table: Table, group: Group, quantity: Quantity) -> tuple[Column, Cell]:
         raise UserError(f"the table {table.slug} has no row {wanted}; {near(wanted, keys)}")
     rows = [row for key, row in zip(keys, known) if key == wanted]
     for row, column in itertools.product(rows, table.columns):
-        cell = row.cells.get(column.key)
-        if cell is not None and cell.source == quantity.path:
+        if (cell := row.cell(column)).source == quantity.path:
             return column, cell
     shows = ", ".join(dict.fromkeys(cell.source for cell in rows[0].cells.values() if cell.source))
     raise UserError(

@@ -6,7 +6,7 @@ import re
 import shlex
 import textwrap
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,23 +48,18 @@ def csv_form(table: Table) -> tuple[list[str], list[dict[str, str]]]:
     value lies in it. Columns with intervals of their own have their ends in every table.
     """
     data = [row for row in table.rows if row.kind != "heading"]
-    said = [
-        {one.key: cell.numbers(one) for one in table.columns if (cell := row.cells.get(one.key))}
-        for row in data
-    ]
+    said = [{one.key: row.cell(one).numbers(one) for one in table.columns} for row in data]
     used = {end for one in said for ends in one.values() for end, text in ends.items() if text}
     header = list(dict.fromkeys(name for row in data for name in row.identity))
     lines = [dict(row.identity) for row in data]
     for column in table.columns:
-        shown = [row.cells.get(column.key) for row in data]
-        beside = ["_low", "_high"] if any(cell and cell.ends for cell in shown) else []
+        beside = ["_low", "_high"] if any(row.cell(column).ends for row in data) else []
         beside = ["_diff", "_low", "_high", "_covered"] if "_printed" in used else beside
         marks = [end for end in ("_sd", "_dagger", "_in_calibration") if end in used]
         known = [""] if column.text else ["", "_printed", *beside, *marks]
         header += [column.key + end for end in known]
         for numbers, line in zip(said, lines, strict=True):
-            if own := numbers.get(column.key):
-                line |= {column.key + end: own[end] for end in known}
+            line |= {column.key + end: numbers[column.key][end] for end in known}
     return header, [dict.fromkeys(header, "") | line for line in lines]
 
 
@@ -73,13 +68,13 @@ def escape_markdown(text: str) -> str:
     return " ".join(re.sub(r"([\\`*_|<])", r"\\\1", text).split())
 
 
-def _strong(row: Row, labels: Sequence[str], bold: str) -> list[str]:
+def _labels(row: Row, escape: Callable[[str], str], bold: str) -> list[str]:
     """Return escaped labels, the strong one within ``bold``, behind a leading "+ "."""
-    if not row.strong or not (label := labels[row.strong_at]):
-        return list(labels)
-    lead = "+ " if label.startswith("+ ") else ""
-    strong = lead + bold.format(label.removeprefix("+ "))
-    return [*labels[: row.strong_at], strong, *labels[row.strong_at + 1 :]]
+    labels = list(map(escape, row.labels))
+    if row.strong and (label := labels[row.strong_at]):
+        lead = "+ " if label.startswith("+ ") else ""
+        labels[row.strong_at] = lead + bold.format(label.removeprefix("+ "))
+    return labels
 
 
 def to_markdown(table: Table) -> str:
@@ -94,9 +89,9 @@ def to_markdown(table: Table) -> str:
             first = f"*{escape_markdown(' '.join(row.labels))}*"
             lines.append([first, *[""] * (len(heads) - 1)])
             continue
-        cells = [row.cells.get(column.key, Cell(None, "")) for column in table.columns]
+        cells = [row.cell(column) for column in table.columns]
         texts = [(f"**{one.display}**" if one.bold else one.display) + one.marks for one in cells]
-        lines.append([*_strong(row, list(map(escape_markdown, row.labels)), "**{}**"), *texts])
+        lines.append([*_labels(row, escape_markdown, "**{}**"), *texts])
     body = [f"| {' | '.join(line)} |" for line in lines]
     body[1] = f"|{'|'.join(lines[1])}|"
     notes = ["", " ".join(map(escape_markdown, table.notes))] if table.notes else []
@@ -159,10 +154,8 @@ def _bold(text: str) -> str:
     return rf"\textbf{{{escape_latex(text)}}}" if text else ""
 
 
-def _latex_cell(cell: Cell | None) -> str:
+def _latex_cell(cell: Cell) -> str:
     """Return a cell; an error or interval stands below its value."""
-    if cell is None:
-        return ""
     value, *rest = re.split(r" (?=[±\[])", cell.display)
     text = (_bold(value) if cell.bold else escape_latex(value)) + escape_latex(cell.marks)
     return _lines([text, *map(escape_latex, rest)], "t")
@@ -175,8 +168,8 @@ def _latex_head(column: Column) -> str:
 
 
 def _latex_line(row: Row, columns: Sequence[Column]) -> str:
-    labels = _strong(row, list(map(escape_latex, row.labels)), r"\textbf{{{}}}")
-    return " & ".join([*labels, *(_latex_cell(row.cells.get(one.key)) for one in columns)])
+    labels = _labels(row, escape_latex, r"\textbf{{{}}}")
+    return " & ".join([*labels, *(_latex_cell(row.cell(one)) for one in columns)])
 
 
 def to_latex(table: Table) -> str:
@@ -241,44 +234,40 @@ def full_labels(rows: Sequence[Row]) -> list[tuple[str, ...]]:
 
 
 def _html_cell(slug: str, column: Column, row: Row) -> dict[str, Any]:
-    cell, point = row.cells.get(column.key, Cell(None, "")), point_of(row)
-    signed, known = row.kind == "diff", cell.value is not None and not column.text
-    ends = cell.interval(column) if known else None
+    cell, point, signed = row.cell(column), point_of(row), row.kind == "diff"
     source = printable(cell.source) if point and cell.value is not None else ""
-    # Copied into a shell: a category is a word of a data file, which is somebody else's.
-    command = f"evenprune explain {slug} --cell {shlex.quote(f'{point}/{source}')}"
     ideal = BEST_AT.get(column.direction)  # a cell sorts by how far it is from this
     order = -LAST if column.direction == "up" else LAST
     if cell.value is not None:
         order = cell.value if ideal is None else abs(cell.value - ideal)
     return {
+        "cell": cell,
         "group": column.group,
-        "bold": cell.bold,
-        "text": cell.display + cell.marks,
         "order": None if column.text else order,
         "source": source,
-        "command": command,
-        "change": cell.change,
-        "interval": "" if ends is None else " to ".join(column.show(end, signed) for end in ends),
-        "printed": column.show(cell.printed, signed) if known and cell.printed is not None else "",
+        # Copied into a shell: a category is a word of a data file, which is somebody else's.
+        "command": f"evenprune explain {slug} --cell {shlex.quote(f'{point}/{source}')}",
+        "interval": " to ".join(column.show(end, signed) for end in cell.interval(column) or ()),
+        "printed": cell.printed is not None and column.show(cell.printed, signed),
     }
 
 
 def to_html(table: Table) -> str:
     """Return the table as an HTML figure."""
-    rows = []
-    for row, labels in zip(table.rows, full_labels(table.rows), strict=True):
-        if row.kind != "heading":
-            cells = [_html_cell(table.slug, column, row) for column in table.columns]
-            rows.append({"row": row, "labels": labels, "point": point_of(row), "cells": cells})
-    spans = [
-        {"text": unit[0].span, "width": len(unit), "group": unit[0].group}
-        for unit in units(table.columns)
+    rows = [
+        {
+            "row": row,
+            "labels": labels,
+            "point": point_of(row),
+            "cells": [_html_cell(table.slug, column, row) for column in table.columns],
+        }
+        for row, labels in zip(table.rows, full_labels(table.rows), strict=True)
+        if row.kind != "heading"
     ]
     values = {
         "table": table,
         "rows": rows,
-        "spans": spans if any(span["text"] for span in spans) else [],
+        "units": units(table.columns),
         "shares": [round(100 * width / sum(table.widths)) for width in table.widths],
         "arrows": ARROWS,
     }

@@ -15,7 +15,7 @@ from ..stats.directions import BEST_AT, gain
 from ..stats.verdicts import LEVEL
 from .notes import BOLD, contents, notes, provenance_notes, regimes_phrase
 from .table_columns import DTO, columns_of, fitted
-from .tables import Cell, Column, Ends, Row, Rule, Table
+from .tables import Cell, Column, Ends, Row, Rule, Table, minus
 
 
 def rate_ends(run: Run, group: Group, quantity: Quantity) -> Ends | None:
@@ -37,11 +37,10 @@ def make_cell(run: Run, group: Group, column: Column, marks: bool = True) -> Cel
     if measured is None or column.of != "value":
         part = getattr(measured, column.of, None)
         return Cell(part, column.show(part))
-    display, ends = column.show(measured.value), rate_ends(run, group, quantity)
+    ends = rate_ends(run, group, quantity)
+    display = column.with_ends(measured.value, ends if column.ends else None)
     if measured.sd is not None:
         display += f" ± {column.show(measured.sd)}"
-    if column.ends and ends is not None:
-        display += f" [{', '.join(map(column.show, ends))}]"
     # A dagger: better than SparseGPT with p < 0.01. The change to the dense model has "*" where
     # Holm's p is below 0.05. Categories are not tested.
     entry, dagger, change = run.sheet.config.benchmarks.get(slug), False, ""
@@ -102,9 +101,7 @@ def embolden(rows: list[Row], columns: Iterable[Column], positions: Sequence[int
         ranks = {
             position: rank(column, cell.value)
             for position in positions
-            if (cell := rows[position].cells.get(column.key)) is not None
-            and cell.value is not None
-            and not cell.in_calibration
+            if (cell := rows[position].cell(column)).value is not None and not cell.in_calibration
         }
         if len(set(ranks.values())) > 1:
             for position, value in ranks.items():
@@ -266,9 +263,8 @@ def _change(columns: list[Column], row: Row, base: Row, first: str) -> Row:
 
 def difference(column: Column, above: Cell, below: Cell) -> Cell:
     """Return the cell of ``above`` minus ``below``, with a sign; the printed one likewise."""
-    if above.value is None or below.value is None:
+    value, printed = minus(above.value, below.value), minus(above.printed, below.printed)
+    if value is None:
         return Cell(None, column.show(None))
-    value, known = above.value - below.value, above.in_calibration or below.in_calibration
-    both = above.printed is not None and below.printed is not None
-    printed = above.printed - below.printed if both else None  # type: ignore[operator]
+    known = above.in_calibration or below.in_calibration
     return Cell(value, column.show(value, signed=True), printed, in_calibration=known)

@@ -86,8 +86,7 @@ class Cell:
     @property
     def difference(self) -> float | None:
         """Ours minus the paper's, None where one is missing."""
-        known = self.value is not None and self.printed is not None
-        return self.value - self.printed if known else None  # type: ignore[operator]
+        return minus(self.value, self.printed)
 
     def interval(self, column: Column) -> Ends | None:
         """Return the 95 % interval of our value: its own, or the normal one of its standard error.
@@ -129,6 +128,9 @@ class Cell:
         }
 
 
+EMPTY = Cell(None, "")
+
+
 @dataclass(frozen=True)
 class Row:
     """One line: the label cells, the value cells by column key, the identity for the CSV.
@@ -146,6 +148,10 @@ class Row:
     strong: bool = False
     strong_at: int = 0
 
+    def cell(self, column: Column) -> Cell:
+        """Return the cell of a column, an empty one where the row has none."""
+        return self.cells.get(column.key, EMPTY)
+
 
 @dataclass(frozen=True)
 class Table:
@@ -162,6 +168,11 @@ class Table:
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     widths: tuple[float, ...] = ()
+
+
+def minus(one: float | None, other: float | None) -> float | None:
+    """Return a difference, None where a number is missing."""
+    return None if one is None or other is None else one - other
 
 
 def units(columns: Sequence[Column]) -> list[list[Column]]:
