@@ -242,13 +242,13 @@ def _html_cell(slug: str, column: Column, row: Row) -> dict[str, Any]:
         order = cell.value if ideal is None else abs(cell.value - ideal)
     return {
         "cell": cell,
-        "group": column.group,
+        "column": column,
+        "signed": signed,
         "order": None if column.text else order,
         "source": source,
         # Copied into a shell: a category is a word of a data file, which is somebody else's.
         "command": f"evenprune explain {slug} --cell {shlex.quote(f'{point}/{source}')}",
         "interval": " to ".join(column.show(end, signed) for end in cell.interval(column) or ()),
-        "printed": cell.printed is not None and column.show(cell.printed, signed),
     }
 
 

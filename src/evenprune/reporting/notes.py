@@ -1,16 +1,15 @@
 """Sentences beneath tables, and words of their captions."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..analysis import labels
 from ..analysis.results import Group, Quantity, Run
 from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet
-from ..config.table_registry import FIGURES
+from ..config.table_registry import FIGURES, TABLES
 from ..io.files import read_json
 from .table_columns import DTO
-from .tables import Column, Row, Table
+from .tables import Column, Row
 
 WORD_LIST = (
     "A word list only counts words: those rates stand in for a judge and say nothing about safety."
@@ -30,14 +29,15 @@ def notes(
 ) -> list[str]:  # fmt: skip
     """Return the sentences beneath a table: abbreviations, marks, item limits, provenance."""
     benchmarks = run.sheet.config.benchmarks
-    used = dict.fromkeys(column.quantity.benchmark for column in columns)
+    shown = dict.fromkeys(column.quantity.benchmark for column in columns)
+    used = [slug for slug in shown if slug in benchmarks]
     has_dto = any(column.quantity == DTO for column in columns)
     cells = [cell for row in rows for cell in row.cells.values()]
     tested = [f for f in columns for group in groups if run.dagger_test(group, f.quantity)]
     heads = ", ".join(dict.fromkeys(column.head for column in tested))
     sentences = {
         "CP: CrowS-Pairs, 50 is unbiased and the best is the closest to it.": any(
-            slug in benchmarks and benchmarks[slug].task == "crows_pairs" for slug in used
+            benchmarks[slug].task == "crows_pairs" for slug in used
         ),
         "DTO: distance to optimum, from MMLU and UnQover.": has_dto,
         BOLD["tested" if bold == "significant" and not has_dto else bold]: any(
@@ -59,8 +59,7 @@ def notes(
 
 def judge_notes(sheet: RunSheet, benchmarks: Iterable[str]) -> list[str]:
     """Return who judges, of the benchmarks whose answers are judged."""
-    known = [slug for slug in benchmarks if slug in sheet.config.benchmarks]
-    judges = {slug: label for slug in known if (label := labels.judge_label(sheet, slug))}
+    judges = {slug: label for slug in benchmarks if (label := labels.judge_label(sheet, slug))}
     said = [f"{labels.benchmark_label(sheet, slug)}: {judge}" for slug, judge in judges.items()]
     listed = any(sheet.config.benchmarks[slug].judge is None for slug in judges)
     return [f"Judge of {'; '.join(said)}."] * bool(judges) + [WORD_LIST] * listed
@@ -71,10 +70,8 @@ def limit_notes(run: Run, benchmarks: Iterable[str], groups: Sequence[Group]) ->
     parts = []
     points = [point for group in groups for point in group.checkpoints()]
     for slug in benchmarks:
-        entry = run.sheet.config.benchmarks.get(slug)
-        if entry is None:
-            continue
-        words = []
+        entry = run.sheet.config.benchmarks[slug]
+        words = labels.protocol_words(entry)
         if entry.limit is not None:
             items = counts(run, Quantity(slug, run.sheet.headline(slug)), points)
             whole = [run.results.one(point, Quantity(slug, "items_total")) for point in points]
@@ -83,8 +80,8 @@ def limit_notes(run: Run, benchmarks: Iterable[str], groups: Sequence[Group]) ->
             known = len(items) == 1 and entry.task != "perplexity"
             number = f"{items[0]:,}" if known else f"at most {entry.limit:,}"
             of = total.pop() if len(total) == 1 else ""
-            words.append(f"{number}{of} items sampled with seed {entry.seed}")
-        if words := words + labels.protocol_words(entry):
+            words = [f"{number}{of} items sampled with seed {entry.seed}", *words]
+        if words:
             parts.append(f"{labels.benchmark_label(run.sheet, slug)}: {', '.join(words)}")
     return [f"{'; '.join(parts)}."] if parts else []
 
@@ -101,18 +98,14 @@ def weights_notes(run: Run, rows: Iterable[Row]) -> list[str]:
     The records of the sources say it, in the folder of the run. A table whose rows name no model is
     about all of the run.
     """
-    sheet, named = run.sheet, {row.identity["model"] for row in rows if "model" in row.identity}
-    files = {
-        name: run.results.path.parent / f"sources/models/{name}.json"
-        for name in sheet.config.models
-        if not named or name in named
-    }
-    facts = {name: read_json(file).get("source") for name, file in files.items() if file.is_file()}
-    return [
-        f"{labels.model_label(sheet, name)}: {source['weights']}."
-        for name, source in facts.items()
-        if source and "weights" in source
-    ]
+    named = {row.identity["model"] for row in rows if "model" in row.identity}
+    said = []
+    for name, entry in run.sheet.config.models.items():
+        file = run.results.path.parent / f"sources/models/{name}.json"
+        if (not named or name in named) and file.is_file():
+            source = read_json(file).get("source") or {}
+            said += [f"{entry.label}: {source['weights']}."] if "weights" in source else []
+    return said
 
 
 def regimes_phrase(points: Iterable[Checkpoint]) -> str:
@@ -173,21 +166,21 @@ def sizes(run: Run, slugs: Iterable[str], seeds: Iterable[int]) -> str:
     return f"{text}." if text else ""
 
 
-def completed(run: Run, table: Table) -> Table:
-    """Return a table whose caption says how many items and which seeds its values are of.
+def table_caption(run: Run, slug: str, rows: Sequence[Row], words: Mapping[str, str]) -> str:
+    """Return a table's caption, which says how many items and which seeds its values are of.
 
-    Its notes say in which form weights were stored.
+    ``words`` are those that ``tables.yaml`` leaves open.
     """
-    cells = [cell for row in table.rows for cell in row.cells.values()]
+    cells = [cell for row in rows for cell in row.cells.values()]
     used = [cell.source.partition("/")[0] for cell in cells if cell.source]
     seeds = [
         int(seed)
-        for row in table.rows
+        for row in rows
         if row.identity.get("calibration", "none") != "none"
         for seed in row.identity.get("seeds", "").split()
     ]
-    caption = f"{table.caption} {sizes(run, used, seeds) if used else ''}".strip()
-    return replace(table, caption=caption, notes=(*table.notes, *weights_notes(run, table.rows)))
+    caption = TABLES[slug]["caption"].format_map(words)
+    return f"{caption} {sizes(run, used, seeds)}".strip() if used else caption
 
 
 def figure_caption(run: Run, slug: str) -> str:

@@ -13,7 +13,14 @@ from ..config.grids import Checkpoint
 from ..config.table_registry import TABLES
 from ..stats.directions import BEST_AT, gain
 from ..stats.verdicts import LEVEL
-from .notes import BOLD, contents, notes, provenance_notes, regimes_phrase
+from .notes import (
+    contents,
+    notes,
+    provenance_notes,
+    regimes_phrase,
+    table_caption,
+    weights_notes,
+)
 from .table_columns import DTO, columns_of, fitted
 from .tables import Cell, Column, Ends, Row, Rule, Table, minus
 
@@ -111,7 +118,6 @@ def embolden(rows: list[Row], columns: Iterable[Column], positions: Sequence[int
 
 def mark(kind: str, rows: list[Row], columns: Sequence[Column], positions: Sequence[int]) -> None:
     """Mark values of a block (rows at ``positions``) bold, in place, by a word of ``BOLD``."""
-    assert kind in BOLD
     for position in positions if kind != "best" else ():
         cells = rows[position].cells.items()
         rows[position] = emboldened(rows[position], [key for key, one in cells if one.dagger])
@@ -133,16 +139,16 @@ def made(
     """Return a table with the words and widths of ``tables.yaml``.
 
     ``words`` are those that its caption leaves open, ``notes`` stand behind its own ones, without
-    them only what keeps an invented world apart.
+    them only what keeps an invented world apart. Last comes in which form weights were stored.
     """
-    entry = TABLES[slug]
+    entry, said = TABLES[slug], provenance_notes(run.sheet) if notes is None else notes
     return Table(
         slug,
-        entry["caption"].format_map(words) if words else entry["caption"],
+        table_caption(run, slug, rows, words),
         tuple(entry.get("heads", ["Model + Method"])),
         tuple(columns),
         tuple(rows),
-        (*entry.get("notes", ()), *(provenance_notes(run.sheet) if notes is None else notes)),
+        (*entry.get("notes", ()), *said, *weights_notes(run, rows)),
         tuple(entry.get("widths", ())),
     )
 
