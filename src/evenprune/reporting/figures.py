@@ -1,8 +1,8 @@
-"""The figures of UnQover by category, as lines and as a heat map, and what all figures share."""
+"""The figures: what pruning changed, and UnQover by category, as lines and as a heat map."""
 
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,13 @@ from matplotlib.figure import Figure
 
 from ..analysis import labels
 from ..analysis.labels import words_of
-from ..analysis.results import Measured, Run, dense_group, groups
+from ..analysis.results import WIDEST, Group, Measured, Run, dense_group, groups
 from ..config.facts import REGIMES
 from ..config.table_registry import FIGURES
 from ..io.errors import UserError
 from ..io.files import atomic_path, write_csv
+from ..stats.verdicts import LOOKS, UNDECIDED
+from .answer import compared
 from .forms import ARROWS
 from .table_columns import benchmark_column, category_order, refused
 from .tables import Column
@@ -48,23 +50,27 @@ class Drawing:
     rows: list[Row]
 
 
-def panel_grid(models: Sequence[str], count: int) -> tuple[Figure, list[list[Any]]]:
+def cells(digits: int, scale: float = 1.0, **numbers: float | None) -> dict[str, str]:
+    """Return numbers as a figure's CSV has them, empty for none."""
+    return {
+        name: "" if one is None else f"{scale * one:.{digits}f}" for name, one in numbers.items()
+    }
+
+
+def panel_grid(models: int, count: int) -> tuple[Figure, list[list[Any]]]:
     """Return a figure and its axes as [model][quantity], of ``count`` quantities.
 
     Several models make columns, whose quantities (rows) share their scale; the quantities of
     one model are in rows of three, or in one row of four.
     """
-    if len(models) == 1:
+    if models == 1:
         across = count if count <= 4 else 3
         lines = math.ceil(count / across)
         figure = Figure(figsize=(WIDTH, (1.4 if count > 2 else 2.2) * lines + 0.4))
-        axes = figure.subplots(lines, across, squeeze=False).ravel()
-        for spare in axes[count:]:
-            spare.set_visible(False)
-        return figure, [list(axes[:count])]
-    figure = Figure(figsize=(min(WIDTH, 2 * len(models) + 1), 1.1 * count + 0.6))
-    axes = figure.subplots(count, len(models), squeeze=False, sharex=True, sharey="row")
-    return figure, [list(axes[:, column]) for column in range(len(models))]
+        return figure, [[figure.add_subplot(lines, across, k) for k in range(1, count + 1)]]
+    figure = Figure(figsize=(min(WIDTH, 2 * models + 1), 1.1 * count + 0.6))
+    axes = figure.subplots(count, models, squeeze=False, sharex=True, sharey="row")
+    return figure, axes.T.tolist()
 
 
 LONG = 22  # letters of a label of which no four stand side by side
@@ -122,8 +128,8 @@ def changes(run: Run, slug: str) -> Drawing:
     run_sheet, (base, have) = run.sheet, unqover(run, slug)
     points = run_sheet.experiment("regimes", f"the figure {slug}")
     run.results.require(points)
-    wanted = FIGURES[slug].get("categories")
-    shown = have if wanted is None else [one for one in wanted if one in have]
+    wanted = FIGURES[slug].get("categories", have)
+    shown = [one for one in wanted if one in have]
     if not shown:
         raise UserError(
             f"the figure {slug} shows the categories {', '.join(wanted or ('any',))} of UnQover, "
@@ -131,35 +137,34 @@ def changes(run: Run, slug: str) -> Drawing:
         )
     pruned = [group for group in groups(points) if not group.is_base]
     order = [one for one in labels.REGIME_LABELS if any(group.regime == one for group in pruned)]
-    models = [one for one in dict.fromkeys(g.model for g in pruned) if dense_group(run_sheet, one)]
+    models = dict.fromkeys(group.model for group in pruned)
+    bases = [dense for one in models if (dense := dense_group(run_sheet, one))]
     lines = list(dict.fromkeys((one.method, one.calibration) for one in pruned))
     several = len({calibration for _, calibration in lines if calibration != "none"}) > 1
     step = min(STEP, MOST / max(1, len(lines)))
 
-    def panel(axis: Any, model: str, category: str) -> list[Row]:
+    def panel(axis: Any, dense: Group, category: str) -> list[Row]:
         """Draw a line a method and calibration, next to each other, so that no bar hides another.
 
         No line from the unstructured regimes to those of groups: no scale joins them.
         """
         quantity = base.quantity._replace(category=category)
-        rows, dense = list[Row](), dense_group(run_sheet, model)
+        rows: list[Row] = []
         axis.axhline(0, color="0.2", linewidth=0.7)
         for index, line in enumerate(lines):
             parts: dict[bool, list[Point]] = {}
             for group in pruned:
-                both = [(one, quantity) for one in (dense, group) if one]
-                mine = (group.model, group.method, group.calibration) == (model, *line)
-                estimate = run.estimate(np.subtract, *both) if mine else None
-                if estimate is None:
+                mine = (group.model, group.method, group.calibration) == (dense.model, *line)
+                both = ((dense, quantity), (group, quantity))
+                change = run.estimate(np.subtract, *both) if mine else None
+                if change is None:
                     continue
-                change, width = 100 * estimate.value, estimate.half_width()
-                half = 100 * (width or 0.0)
-                ends = {"change_points": 0.0, "ci_low": -half, "ci_high": half}
-                said = {key: f"{change + end:.3f}" for key, end in ends.items()}
-                said |= dict.fromkeys(("ci_low", "ci_high"), "") if width is None else {}
+                low, high = change.interval() or (None, None)
+                said = cells(3, 100, change_points=change.value, ci_low=low, ci_high=high)
                 rows.append({**group.key._asdict(), "category": category, **said})
                 place = order.index(group.regime) + step * (index - (len(lines) - 1) / 2)
-                parts.setdefault(REGIMES[group.regime].structured, []).append((place, change, half))
+                point = (place, 100 * change.value, 100 * (change.half_width() or 0.0))
+                parts.setdefault(REGIMES[group.regime].structured, []).append(point)
                 label = words_of(run_sheet, group, "method", *["calibration"] * several)
             for points in parts.values():
                 x, y, bars = zip(*sorted(points), strict=True)
@@ -171,18 +176,18 @@ def changes(run: Run, slug: str) -> Drawing:
         axis.grid(axis="y")
         return rows
 
-    figure, axes = panel_grid(models, len(shown))
+    figure, axes = panel_grid(len(bases), len(shown))
     rows: list[Row] = []
-    for model, column in zip(models, axes, strict=True):
+    for dense, column in zip(bases, axes, strict=True):
         for category, axis in zip(shown, column, strict=True):
-            rows += panel(axis, model, category)
+            rows += panel(axis, dense, category)
             head = f"{labels.CATEGORY_LABELS.get(category, category)} {ARROWS['down']}"
-            if len(models) == 1:
+            if len(bases) == 1:
                 axis.set_title(head)
             elif column is axes[0]:
                 axis.set_ylabel(head)
-        if len(models) > 1:
-            column[0].set_title(labels.model_label(run_sheet, model))
+        if len(bases) > 1:
+            column[0].set_title(labels.model_label(run_sheet, dense.model))
     figure.supxlabel("sparsity regime", fontsize=8)
     figure.supylabel("change (points)", fontsize=8)
     add_legend(figure, axes)
@@ -215,18 +220,15 @@ def heatmap(run: Run, slug: str) -> Drawing:
                 label += f" {labels.REGIME_LABELS[group.regime]}"
             values, changed = [run.results.of(group, one) for one in quantities], list[float]()
             for quantity, one in zip(quantities, values, strict=True):
-                row = {**group.key._asdict(), "category": quantity.category}
-                for end, part in (("", "value"), ("_printed", "printed")):
-                    value = getattr(one, part, None)
-                    row[f"accuracy_percent{end}"] = "" if value is None else f"{100 * value:.2f}"
-                rows.append(row)
-                both = [(each, quantity) for each in (group, dense) if each]
-                other = len(both) == 2 and group != dense
-                found = run.estimate(np.subtract, *both) if other else None
-                half = found.half_width() if found else None
+                value, printed = (getattr(one, part, None) for part in ("value", "printed"))
+                said = cells(2, 100, accuracy_percent=value, accuracy_percent_printed=printed)
+                rows.append({**group.key._asdict(), "category": quantity.category, **said})
+                both = [(each, quantity) for each in (group, dense) if each and group != dense]
+                change = run.estimate(np.subtract, *both) if len(both) == 2 else None
                 # Not a number where it is not known or its interval covers 0.
-                clear = found is not None and half is not None and abs(found.value) > half
-                changed.append(100 * found.value if found and clear else math.nan)
+                ends = change and change.interval()
+                clear = ends and not ends.low <= 0 <= ends.high
+                changed.append(100 * change.value if change and clear else math.nan)
             lines[label] = values, changed
         title = labels.model_label(run_sheet, model)
         if shown and not several:
@@ -246,10 +248,8 @@ def _text(after: Measured | None, before: Measured | None) -> str:
 
 def _heat(names: list[str], panels: dict[str, Panel]) -> Figure:
     """Return a panel a model: accuracy and difference written, the difference as colour."""
-    seen = np.abs(
-        [one for lines in panels.values() for _, change in lines.values() for one in change]
-    )
-    widest = max(1.0, float(np.nanmax(seen)) if not np.isnan(seen).all() else 1.0)
+    changes = [one for lines in panels.values() for _, change in lines.values() for one in change]
+    widest = float(np.nanmax([1.0, *np.abs(changes)]))
     across, tallest = min(ACROSS, len(panels)), max(map(len, panels.values()))
     down = math.ceil(len(panels) / across)
     figure = Figure(figsize=(WIDTH, down * (0.8 + 0.36 * tallest)))
@@ -274,3 +274,112 @@ def _heat(names: list[str], panels: dict[str, Panel]) -> Figure:
     bar = "change from dense (points)"
     figure.colorbar(image, ax=axes[: len(panels)], label=bar, pad=0.02)
     return figure
+
+
+# What pruning changed, measure by measure: the figure that the page begins with
+
+MODELS = 12  # pruned models; more are in the table
+COLORS = {"good": "#009E73", "bad": "#D55E00", "": "#0072B2"}
+OPEN, BAND = "0.35", "0.87"
+HEADS = {"bias": "Bias", "ability": "Ability"}
+Tests = dict[Group, dict[str, Any]]  # of one measure
+
+
+def answer(run: Run, slug: str) -> Drawing:
+    """Return the difference of each compared measure from the dense model, a panel a measure.
+
+    A point a pruned model, with the interval that goes with its verdict; in colour where that
+    decides, else grey. The band behind it is what would not have been seen. Bias stands left,
+    ability right. Raises UserError where nothing was tested.
+    """
+    points = run.points(WIDEST, f"the figure {slug}")
+    pruned = [one for one in groups(points) if not one.is_base]
+    pruned = [one for one in pruned if dense_group(run.sheet, one.model)][:MODELS]
+    panels: dict[str, dict[Column, Tests]] = {kind: {} for kind in HEADS}
+    for group in pruned:
+        for column, dense, _, test in compared(run, group):
+            if test and test["family_low"] is not None:
+                panels[test["kind"]].setdefault(column, {})[group] = test | {"dense": dense}
+    tall = max(map(len, panels.values()))
+    if not tall:
+        raise UserError(
+            f"the figure {slug} shows pruned models next to their dense one, and this run has no "
+            "measure that could be tested; leave it out"
+        )
+    across = [kind for kind in HEADS if panels[kind]]
+    height = 0.42 + 0.11 * len(pruned)
+    figure = Figure(figsize=(WIDTH, height * tall + 0.2 * len(pruned) / 2 + 0.5))
+    axes = figure.subplots(tall, len(across), squeeze=False)
+    rows: list[Row] = []
+    for place, kind in enumerate(across):
+        for axis, (column, tests) in zip(axes[:, place], panels[kind].items(), strict=False):
+            rows += _panel(axis, run, column, tests, pruned)
+        first = axes[0][place]
+        first.set_title(f"{HEADS[kind]}\n{first.get_title(loc='left')}", loc="left")
+        for spare in axes[len(panels[kind]) :, place]:
+            spare.set_visible(False)
+    _legend(figure, run, pruned)
+    return Drawing(figure, rows)
+
+
+def _look(run: Run, group: Group, pruned: list[Group]) -> dict[str, Any]:
+    regimes = list(dict.fromkeys(one.regime for one in pruned))
+    fill = ("full", "none", "left", "bottom", "right")[regimes.index(group.regime) % 5]
+    marker = labels.MARKERS[run.sheet.base_method(group.method)]
+    return {"marker": marker, "fillstyle": fill, "linestyle": "", "markersize": 4}
+
+
+def _panel(axis: Any, run: Run, column: Column, tests: Tests, pruned: list[Group]) -> list[Row]:
+    """Draw one measure and return its rows."""
+    rows: list[Row] = []
+    ratio = any(test["form"] == "ratio" for test in tests.values())
+    scale = 1.0 if ratio else column.scale
+    for group, test in tests.items():
+        y = -pruned.index(group)
+        value, low, high = (scale * test[key] for key in ("diff", "family_low", "family_high"))
+        seen = test["detectable"]
+        if seen is not None:
+            ends = (1 / seen, seen) if ratio else (-scale * seen, scale * seen)
+            axis.fill_betweenx([y - 0.45, y + 0.45], *ends, color=BAND, linewidth=0, zorder=0)
+        undecided = test["verdict"] in UNDECIDED
+        color = OPEN if undecided else COLORS[LOOKS.get(test["verdict"], "")]
+        axis.plot([low, high], [y, y], color=color, linewidth=1)
+        axis.plot([value], [y], color=color, **_look(run, group, pruned))
+        size = seen and scale * seen
+        shown = cells(4, difference=value, low=low, high=high, detectable=size)
+        rows.append(
+            {**group.key._asdict(), "measure": column.head, **shown, "verdict": test["verdict"]}
+        )
+    axis.axvline(1.0 if ratio else 0.0, color="0.2", linewidth=0.7)
+    dense = next(iter(tests.values()))["dense"]
+    unit = "ratio" if ratio else "nats" if column.quantity.metric in labels.NATS else "points"
+    title = f"{column.head}, {unit}, dense {column.show(dense)}"
+    axis.set_title(title, loc="left", fontsize=SMALL)
+    if ratio:
+        axis.set_xscale("log")
+        axis.xaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 1.2, 1.5, 2, 3, 5)))
+        axis.xaxis.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
+        axis.xaxis.set_minor_locator(mpl.ticker.NullLocator())
+    axis.set_ylim(-len(pruned) + 0.3, 0.7)
+    axis.set_yticks([])
+    axis.spines["left"].set_visible(False)
+    return rows
+
+
+def _legend(figure: Figure, run: Run, pruned: list[Group]) -> None:
+    """Name the models, in the order of every panel, and what the colours say."""
+    line = mpl.lines.Line2D
+    names = {one: labels.point_label(run.sheet, one) for one in pruned}
+    handles: list[Any] = [
+        line([], [], color=OPEN, label=name, **_look(run, one, pruned))
+        for one, name in names.items()
+    ]
+    words = {
+        "better or fairer": COLORS["good"],
+        "worse, less fair; fairer, ability lost": COLORS["bad"],
+        "within the margin": COLORS[""],
+        "no change shown": OPEN,
+    }
+    handles += [line([], [], color=color, label=word) for word, color in words.items()]
+    handles.append(mpl.patches.Patch(color=BAND, label="too small to be seen"))
+    figure.legend(handles=handles, loc="outside upper center", ncols=2)
