@@ -9,7 +9,7 @@ import pytest
 from reporting_run import collect, make_tables, prepare, read_csv, write_sealed
 from scipy import stats as scipy_stats
 
-from evenprune.reporting.efficiency import verdict
+from evenprune.reporting.analyses import verdict
 from evenprune.stats.inference import PairedRatio, paired_ratio
 
 BOLD_SPEED = r"\*\*\d\d+\.\d+\*\*"  # tokens per second; distances and energies are below 10

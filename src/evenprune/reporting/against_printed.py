@@ -1,21 +1,24 @@
-"""Ours beside the paper's: every number that it prints too, and protocols by their distance."""
+"""Ours beside the paper's: the numbers that it prints too, protocols by distance, its claims."""
 
 import math
 import statistics
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ..analysis import labels, mask_diffs
+from ..analysis.claims import ALPHA, Finding, counts, findings
+from ..analysis.comparisons import Comparison, Key
 from ..analysis.labels import words_of
 from ..analysis.printed import printed_value, printed_values
 from ..analysis.results import POINT, Quantity, Run, dense_group, groups
 from ..config.run_sheet import RunSheet
 from ..config.tasks import FACTS
 from ..io.errors import UserError
-from .efficiency import SPEED
+from ..stats import inference
+from .analyses import SPEED
 from .notes import provenance_notes
 from .rows import made, rate_ends
-from .table_columns import DTO, DTO_COLUMN, benchmark_column, columns_of
-from .tables import Cell, Column, Row, Rule, Table
+from .tables import DTO, DTO_COLUMN, Cell, Column, Row, Rule, Table, benchmark_column, columns_of
 
 INSIDE, OUTSIDE = "✓", "×"
 SIGNS = (
@@ -164,3 +167,74 @@ def _protocol(sheet: RunSheet, name: str) -> str:
         words.append(sheet.headline(name))
     words += [f"{entry.limit} items"] if entry.limit else []
     return ", ".join(words) or "as the task is by default"
+
+
+# Claims: printed and measured evidence, and the verdict on each
+
+SHOWN = 3  # comparisons spelled out; of more, the weakest and the strongest
+
+
+def printed_evidence(finding: Finding) -> str:
+    """Return in how many printed comparisons a claim holds, and their range by unit; "" of none."""
+    printed = finding.printed
+    if not printed:
+        return ""
+    wins, ties, losses, p = inference.sign_test([c.lead for c in printed])
+    text = f"{wins} of {len(printed)} as claimed"
+    text += f", {ties} at the limit" if ties else ""
+    text += f", {losses} against" if losses else ""
+    parts = []
+    for unit in dict.fromkeys(c.unit for c in printed):
+        same = sorted((c for c in printed if c.unit == unit), key=lambda c: c.difference.value)
+        low, high = (c.show(c.difference.value) for c in (same[0], same[-1]))
+        what = {"points": " points", "dto": " DTO", "relative": ""}[unit]
+        parts.append(f"{low}{what}" if low == high else f"{low} to {high}{what}")
+    text += f" ({'; '.join(parts)})"
+    return text + (f"; sign test {inference.p_text(p)}" if len(printed) >= 6 else "")
+
+
+def describe(comparison: Comparison, adjusted: Mapping[Key, float]) -> str:
+    """Return one comparison as text: difference, simultaneous interval, adjusted p, n."""
+    difference = comparison.difference
+    text = f"{comparison.label} {comparison.show(difference.value)}"
+    half = difference.half_width(1 - ALPHA, tests=len(adjusted)) if adjusted else None
+    if half is not None:
+        low, high = (comparison.show(difference.value + sign * half) for sign in (-1, 1))
+        text += f" [{low}, {high}]"
+    if half is not None or comparison.exact_p is not None:
+        text += f", {inference.p_text(adjusted[comparison.key])}"
+    return text + (f", n = {difference.n:,}" if difference.n else "")
+
+
+def our_evidence(finding: Finding) -> str:
+    """Return our comparisons as text: counts, then all of them or the two extremes."""
+    ours, adjusted = finding.ours, finding.adjusted
+    if len(ours) <= SHOWN:
+        return "; ".join(describe(c, adjusted) for c in ours)
+    supporting, opposing = counts(ours, adjusted)
+    text = f"{sum(c.lead > 0 for c in ours)} of {len(ours)} as claimed, {supporting} clearly; "
+    text += f"{opposing} clearly against"
+    text += f"; joint {inference.p_text(finding.joint)}" if finding.joint is not None else ""
+    ordered = sorted(ours, key=lambda c: c.lead / (c.difference.stderr or 1.0))
+    weakest, strongest = describe(ordered[0], adjusted), describe(ordered[-1], adjusted)
+    return f"{text}. Weakest: {weakest}. Strongest: {strongest}"
+
+
+def claims(run: Run, slug: str) -> Table:
+    """Return the paper's claims with printed and measured evidence and a verdict on each."""
+    rows: list[Row] = []
+    for finding in findings(run):
+        claim, printed = finding.claim, printed_evidence(finding)
+        measured = ". ".join(filter(None, [our_evidence(finding), finding.reason]))
+        supporting, opposing = counts(finding.ours, finding.adjusted)
+        identity = {"claim": claim.slug}
+        identity |= {name: getattr(claim, name) for name in ("wording", "text", "place")}
+        identity |= {"printed": printed, "comparisons": str(len(finding.ours))}
+        identity |= {"clearly_for": str(supporting), "clearly_against": str(opposing)}
+        identity["evidence"] = "; ".join(describe(c, finding.adjusted) for c in finding.ours)
+        identity["joint_p"] = "" if finding.joint is None else f"{finding.joint:.3g}"
+        identity |= {"verdict": finding.verdict, "reason": finding.reason}
+        said = f"“{claim.wording}” ({claim.place}). Tested: {claim.text}"
+        texts = (said, printed or "–", measured, finding.verdict)
+        rows.append(Row(texts, identity=identity, rule="dashed" if rows else ""))
+    return made(run, slug, rows)

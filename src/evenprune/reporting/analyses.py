@@ -1,4 +1,4 @@
-"""Tables of analyses: matrices by their masks, the paper's claims, groups by association."""
+"""Tables of analyses: matrices by their masks, groups by association, speed and energy."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,21 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from ..analysis import mask_diffs
-from ..analysis.claims import ALPHA, Finding, counts, findings
-from ..analysis.comparisons import Comparison, Key
-from ..analysis.labels import model_label, pair_label, point_label
+from ..analysis import labels, mask_diffs
+from ..analysis.labels import model_label, pair_label
+from ..analysis.measurements import ratio_to_dense, read_part
 from ..analysis.results import Group, Quantity, Run, dense_group, groups
 from ..config.finished import ITEMS
+from ..config.run_sheet import RunSheet
 from ..config.table_registry import TABLES
 from ..io.errors import UserError
 from ..io.reading import expected_form
 from ..stats import inference
 from ..stats.records import read_records
-from .notes import provenance_notes
-from .rows import embolden, made, make_cell, points_of
-from .table_columns import benchmark_column, benchmark_with, columns_of, refused
-from .tables import Cell, Column, Row, Table
+from . import tables
+from .notes import notes, provenance_notes
+from .rows import blocks, checkpoint_row, embolden, emboldened, made, make_cell, points_of
+from .tables import DTO, Cell, Column, Row, Rule, Table, columns_of
 
 MOST = 20  # groups
 FEWEST = 5  # items, for an interval that says something
@@ -78,75 +78,7 @@ def mask_sentence(run: Run, group: Group, values: Mapping[str, float], rows: Seq
     return f"{text}."
 
 
-# Claims: printed and measured evidence, and the verdict on each
-
-SHOWN = 3  # comparisons spelled out; of more, the weakest and the strongest
-
-
-def printed_evidence(finding: Finding) -> str:
-    """Return in how many printed comparisons a claim holds, and their range by unit; "" of none."""
-    printed = finding.printed
-    if not printed:
-        return ""
-    wins, ties, losses, p = inference.sign_test([c.lead for c in printed])
-    text = f"{wins} of {len(printed)} as claimed"
-    text += f", {ties} at the limit" if ties else ""
-    text += f", {losses} against" if losses else ""
-    parts = []
-    for unit in dict.fromkeys(c.unit for c in printed):
-        same = sorted((c for c in printed if c.unit == unit), key=lambda c: c.difference.value)
-        low, high = (c.show(c.difference.value) for c in (same[0], same[-1]))
-        what = {"points": " points", "dto": " DTO", "relative": ""}[unit]
-        parts.append(f"{low}{what}" if low == high else f"{low} to {high}{what}")
-    text += f" ({'; '.join(parts)})"
-    return text + (f"; sign test {inference.p_text(p)}" if len(printed) >= 6 else "")
-
-
-def describe(comparison: Comparison, adjusted: Mapping[Key, float]) -> str:
-    """Return one comparison as text: difference, simultaneous interval, adjusted p, n."""
-    difference = comparison.difference
-    text = f"{comparison.label} {comparison.show(difference.value)}"
-    half = difference.half_width(1 - ALPHA, tests=len(adjusted)) if adjusted else None
-    if half is not None:
-        low, high = (comparison.show(difference.value + sign * half) for sign in (-1, 1))
-        text += f" [{low}, {high}]"
-    if half is not None or comparison.exact_p is not None:
-        text += f", {inference.p_text(adjusted[comparison.key])}"
-    return text + (f", n = {difference.n:,}" if difference.n else "")
-
-
-def our_evidence(finding: Finding) -> str:
-    """Return our comparisons as text: counts, then all of them or the two extremes."""
-    ours, adjusted = finding.ours, finding.adjusted
-    if len(ours) <= SHOWN:
-        return "; ".join(describe(c, adjusted) for c in ours)
-    supporting, opposing = counts(ours, adjusted)
-    text = f"{sum(c.lead > 0 for c in ours)} of {len(ours)} as claimed, {supporting} clearly; "
-    text += f"{opposing} clearly against"
-    text += f"; joint {inference.p_text(finding.joint)}" if finding.joint is not None else ""
-    ordered = sorted(ours, key=lambda c: c.lead / (c.difference.stderr or 1.0))
-    weakest, strongest = describe(ordered[0], adjusted), describe(ordered[-1], adjusted)
-    return f"{text}. Weakest: {weakest}. Strongest: {strongest}"
-
-
-def claims(run: Run, slug: str) -> Table:
-    """Return the paper's claims with printed and measured evidence and a verdict on each."""
-    rows: list[Row] = []
-    for finding in findings(run):
-        claim, printed = finding.claim, printed_evidence(finding)
-        measured = ". ".join(filter(None, [our_evidence(finding), finding.reason]))
-        supporting, opposing = counts(finding.ours, finding.adjusted)
-        identity = {"claim": claim.slug}
-        identity |= {name: getattr(claim, name) for name in ("wording", "text", "place")}
-        identity |= {"printed": printed, "comparisons": str(len(finding.ours))}
-        identity |= {"clearly_for": str(supporting), "clearly_against": str(opposing)}
-        identity["evidence"] = "; ".join(describe(c, finding.adjusted) for c in finding.ours)
-        identity["joint_p"] = "" if finding.joint is None else f"{finding.joint:.3g}"
-        identity |= {"verdict": finding.verdict, "reason": finding.reason}
-        said = f"“{claim.wording}” ({claim.place}). Tested: {claim.text}"
-        labels = (said, printed or "–", measured, finding.verdict)
-        rows.append(Row(labels, identity=identity, rule="dashed" if rows else ""))
-    return made(run, slug, rows)
+# Groups by association
 
 
 def associations(run: Run, slug: str) -> Table:
@@ -157,9 +89,9 @@ def associations(run: Run, slug: str) -> Table:
     item has their mean.
     """
     sheet, task, metric = run.sheet, TABLES[slug]["task"], TABLES[slug]["metric"]
-    benchmark = benchmark_with(sheet, task, metric)
+    benchmark = tables.benchmark_with(sheet, task, metric)
     if benchmark is None:
-        raise refused(slug, [task])
+        raise tables.refused(slug, [task])
     shown = groups(points_of(run, slug))
     base = next((one for one in (dense_group(sheet, group.model) for group in shown) if one), None)
     if base is None:
@@ -167,8 +99,8 @@ def associations(run: Run, slug: str) -> Table:
     mine = [base, *(one for one in shown if one.model == base.model and not one.is_base)]
     model = model_label(sheet, base.model)
     values = [_by_group(run, one, benchmark, metric) for one in mine]
-    usual = benchmark_column(sheet, benchmark, metric)
-    heads = [point_label(sheet, one).removeprefix(f"{model}, ") for one in mine]
+    usual = tables.benchmark_column(sheet, benchmark, metric)
+    heads = [labels.point_label(sheet, one).removeprefix(f"{model}, ") for one in mine]
     columns = [replace(usual, key=f"value{k}", head=head) for k, head in enumerate(heads)]
     known = {name: found for name, found in values[0].items() if len(found) >= FEWEST}
     order = sorted(known, key=lambda name: (-abs(math.fsum(known[name]) / len(known[name])), name))
@@ -209,3 +141,148 @@ def _mean_cell(column: Column, values: Sequence[float]) -> Cell:
     width = inference.t_quantile(0.975, n - 1) * error
     ends = (mean - width, mean + width)
     return Cell(mean, column.with_ends(mean, ends), error=error, ends=ends)
+
+
+# Speed, energy and CO2 of dense and 2:4 models: the paper's table:mfu_sparsity_results
+
+ENERGY = (
+    ": assumed power times the measured seconds, so it says nothing that the speed does not.",
+    ": read from a counter (NVML or RAPL).",
+)
+LEVEL = 0.05  # of each one-sided test of equivalence
+SPEED = Quantity("serving", "decode_tok_per_s")
+# Whose ratio it has: CO2 is energy times a constant.
+PAIRED_AS = {"kg_co2e_per_mtok": "j_per_token"}
+RATIO = Column(f"{SPEED.metric}_ratio", "Speed / dense [95 %]", "performance", "up", digits=3)
+VERDICT = Column(f"{RATIO.key}_verdict", "Verdict", text=True)
+
+
+def verdict(ratio: inference.PairedRatio | None, margin: float) -> str:
+    """Return what a ratio of speeds to the dense model's shows, in words.
+
+    "same within …" where both one-sided tests against the margin reject at 5 %, however precisely a
+    smaller difference is known; else "faster" or "slower" where the 95 % interval lies on one side
+    of 1; else "not shown". An en dash where there is no ratio.
+    """
+    if ratio is None:
+        return "–"
+    if ratio.p_same is not None and ratio.p_same < LEVEL:
+        return f"same within {100 * margin:g} %"
+    if ratio.low is not None and ratio.low > 1:
+        return "faster"
+    return "slower" if ratio.high is not None and ratio.high < 1 else "not shown"
+
+
+def ratio_cells(run: Run, group: Group) -> dict[str, Cell]:
+    """Return the cells of ``RATIO``, the paper's ratio beside ours, and of ``VERDICT``."""
+    ratio = ratio_to_dense(run.sheet, group, SPEED.metric)
+    said = Cell(None, verdict(ratio, run.sheet.config.serving.margin))
+    if ratio is None:
+        return {RATIO.key: Cell(None, RATIO.show(None)), VERDICT.key: said}
+    ends = None if ratio.low is None or ratio.high is None else (ratio.low, ratio.high)
+    pair = (group, dense_group(run.sheet, group.model))
+    both = [run.results.of(each, SPEED) for each in pair if each]
+    speeds = [each.printed for each in both if each and each.printed]
+    theirs = speeds[0] / speeds[1] if len(speeds) == 2 else None
+    source = Quantity("serving", RATIO.key).path
+    cell = Cell(ratio.value, RATIO.with_ends(ratio.value, ends), theirs, ends=ends, source=source)
+    return {RATIO.key: cell, VERDICT.key: said}
+
+
+def paired_cell(run: Run, group: Group, column: Column) -> Cell:
+    """Return a number of speed or energy: the dense model's times the ratio within rounds.
+
+    The median of what was measured, for the dense model and where there is no ratio.
+    """
+    quantity = column.quantity
+    own, dense = run.results.of(group, quantity), dense_group(run.sheet, group.model)
+    if own is None:
+        return Cell(None, column.show(None))
+    base = run.results.of(dense, quantity) if dense is not None else None
+    ratio = ratio_to_dense(run.sheet, group, PAIRED_AS.get(quantity.metric, quantity.metric))
+    value = base.value * ratio.value if ratio and base else own.value
+    return Cell(value, column.show(value), own.printed, source=quantity.path)
+
+
+def serving_stack(run: Run, group: Group) -> dict[str, str]:
+    """Return how a grid point was measured: backend and device, kernel, source of the energy.
+
+    Seeds measured in different ways are all named.
+    """
+    stacks = []
+    for point in group.checkpoints():
+        path = run.sheet.efficiency(point.model)
+        content = read_part(path, point)
+        with expected_form("the backend and the energy source", path, "measure it again"):
+            backend, device = content["backend"], content["spec"]["device"]
+            name = f"{backend['name']} {backend['version']} on {device}"
+            stacks.append((name, backend["kernel"], content["energy"]["source"]))
+    said = ["; ".join(dict.fromkeys(values)) for values in zip(*stacks)]
+    return dict(zip(("backend", "kernel", "energy"), said))
+
+
+def serving_notes(sheet: RunSheet, stacks: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return sentences on what was measured, on ratios, energy and kernels; none of no stack."""
+    serving, energy = sheet.config.serving, dict.fromkeys(stack["energy"] for stack in stacks)
+    values = {
+        "measured": "; ".join(dict.fromkeys(f"{s['backend']}, {s['kernel']}" for s in stacks)),
+        "margin": 100 * serving.margin,
+        "energy": " or ".join(energy) + ENERGY[list(energy) == ["measured"]],
+        "batch": serving.batch_sizes[0],
+    }
+    said = TABLES["efficiency"]["measured"] if stacks else ()
+    return [words.format(**serving.model_dump() | values) for words in said]
+
+
+def served(run: Run, slug: str) -> list[Group]:
+    """Return what was measured, in the order of the experiment's grid; UserError for nothing."""
+    grid = run.sheet.experiments.get(run.sheet.config.serving.experiment or "", [])
+    shown = [group for group in groups(grid) if run.results.of(group, SPEED) is not None]
+    if not shown:
+        raise UserError(
+            f"the table {slug} shows measured throughput, but this run measures none; set "
+            "serving.experiment in the configuration or leave the table out"
+        )
+    return shown
+
+
+def efficiency(run: Run, slug: str) -> Table:
+    """Return speed and CO2 at the first batch size.
+
+    A pruned model's numbers are the dense model's times the ratio within rounds, so that values,
+    ratio and verdict are one estimate. Energy that was only assumed is no result of its own.
+    """
+    sheet, shown = run.sheet, served(run, slug)
+    stacks = {group: serving_stack(run, group) for group in shown}
+    assumed = any(stack["energy"] != "measured" for stack in stacks.values())
+    columns = [
+        tables.fitted(run, shown, column)
+        for column in columns_of(run, slug)
+        if not assumed or column.quantity in (DTO, SPEED)
+    ]
+    own = [column for column in columns if column.quantity != DTO]
+    several = len({group.calibration for group in shown} - {"none"}) > 1
+    rows: list[Row] = []
+    for (model,), mine in blocks(shown, "model"):
+        start = len(rows)
+        for group in mine:
+            label = f"{model_label(sheet, model)} (Dense)"
+            if not group.is_base:
+                regime = labels.REGIME_LABELS[group.regime]
+                label = f"{labels.method_label(sheet, group.method)} ({regime})"
+                label += f", {labels.calibration_label(sheet, group.calibration)}" * several
+            rule: Rule = "full" if rows and len(rows) == start else ""
+            row = checkpoint_row(run, group, columns, (label,), rule, marks=False)
+            cells = {column.key: paired_cell(run, group, column) for column in own}
+            cells |= ratio_cells(run, group)
+            rows.append(replace(row, cells={**row.cells, **cells}))
+        pruned = [start + k for k, group in enumerate(mine) if not group.is_base]
+        embolden(rows, [column for column in columns if column.quantity == DTO], pruned)
+        dense = {stacks[group]["kernel"] for group in mine if group.is_base}
+        for place in pruned:
+            faster = rows[place].cells[VERDICT.key].display == "faster"
+            # On the dense model's kernel none is faster.
+            if stacks[mine[place - start]]["kernel"] not in dense and faster:
+                rows[place] = emboldened(rows[place], [column.key for column in own])
+    said = [*notes(run, columns, shown, rows), *serving_notes(sheet, [*stacks.values()])]
+    return made(run, slug, rows, [*columns, RATIO, VERDICT], said)

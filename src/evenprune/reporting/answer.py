@@ -11,8 +11,7 @@ from ..stats import verdicts
 from ..stats.verdicts import LOST, NOT_TESTED, UNDECIDED, metrics_of
 from . import rows
 from .rows import show_difference
-from .table_columns import benchmark_column
-from .tables import Column, Table
+from .tables import Column, Table, benchmark_column
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ from ..io.files import atomic_path, write_csv
 from ..stats.verdicts import LOOKS, UNDECIDED
 from .answer import compared
 from .forms import ARROWS
-from .table_columns import benchmark_column, category_order, refused
-from .tables import Column
+from .tables import Column, benchmark_column, category_order, refused
 
 # Part of this module's code, see codedigest.py.
 DATA_FILES = ("figures.mplstyle",)

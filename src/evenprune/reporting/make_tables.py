@@ -24,7 +24,7 @@ from ..config.run_sheet import read_run_sheet
 from ..config.table_registry import FIGURES, TABLES
 from ..io.files import write_text
 from ..io.outputs import check_file
-from . import against_printed, analyses, answer, efficiency, figures, rows, setup
+from . import against_printed, analyses, answer, figures, rows, setup
 from .document import document
 from .figures import METADATA, STYLE, Drawing, save
 from .forms import FORMS, to_html, write_forms
@@ -32,7 +32,7 @@ from .page import page_text, read_items
 from .tables import Table
 
 # Whose functions `by` of tables.yaml names.
-MODULES = (against_printed, analyses, answer, efficiency, figures, rows, setup)
+MODULES = (against_printed, analyses, answer, figures, rows, setup)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,8 +8,7 @@ from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet
 from ..config.table_registry import FIGURES, TABLES
 from ..io.files import read_json
-from .table_columns import DTO
-from .tables import Column, Row
+from .tables import DTO, Column, Row
 
 WORD_LIST = (
     "A word list only counts words: those rates stand in for a judge and say nothing about safety."

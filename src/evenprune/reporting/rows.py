@@ -13,16 +13,8 @@ from ..config.grids import Checkpoint
 from ..config.table_registry import TABLES
 from ..stats.directions import BEST_AT, gain
 from ..stats.verdicts import LEVEL
-from .notes import (
-    contents,
-    notes,
-    provenance_notes,
-    regimes_phrase,
-    table_caption,
-    weights_notes,
-)
-from .table_columns import DTO, columns_of, fitted
-from .tables import Cell, Column, Ends, Row, Rule, Table, minus
+from . import notes
+from .tables import DTO, Cell, Column, Ends, Row, Rule, Table, columns_of, fitted, minus
 
 
 def rate_ends(run: Run, group: Group, quantity: Quantity) -> Ends | None:
@@ -133,22 +125,22 @@ def made(
     slug: str,
     rows: Sequence[Row],
     columns: Iterable[Column] = (),
-    notes: Iterable[str] | None = None,
+    said: Iterable[str] | None = None,
     **words: str,
 ) -> Table:
     """Return a table with the words and widths of ``tables.yaml``.
 
-    ``words`` are those that its caption leaves open, ``notes`` stand behind its own ones, without
-    them only what keeps an invented world apart. Last comes in which form weights were stored.
+    ``words`` are those that its caption leaves open, ``said`` are notes behind its own ones,
+    without them only what keeps an invented world apart. Last comes how weights were stored.
     """
-    entry, said = TABLES[slug], provenance_notes(run.sheet) if notes is None else notes
+    entry, said = TABLES[slug], notes.provenance_notes(run.sheet) if said is None else said
     return Table(
         slug,
-        table_caption(run, slug, rows, words),
+        notes.table_caption(run, slug, rows, words),
         tuple(entry.get("heads", ["Model + Method"])),
         tuple(columns),
         tuple(rows),
-        (*entry.get("notes", ()), *said, *weights_notes(run, rows)),
+        (*entry.get("notes", ()), *said, *notes.weights_notes(run, rows)),
         tuple(entry.get("widths", ())),
     )
 
@@ -214,9 +206,9 @@ def build(
                 rule = ""
             mark(bold, rows, columns, range(start, len(rows)))
     return made(
-        run, slug, rows, columns, notes(run, columns, shown, rows, bold),
-        contents=contents(columns) if "{contents}" in entry["caption"] else "",
-        regimes=regimes_phrase(points),
+        run, slug, rows, columns, notes.notes(run, columns, shown, rows, bold),
+        contents=notes.contents(columns) if "{contents}" in entry["caption"] else "",
+        regimes=notes.regimes_phrase(points),
         model="" if len(models) > 1 else f" of {model_label(sheet, models[0])}",
         beside=", beside CrowS-Pairs" if sheet.primary("crows_pairs") else "",
     )  # fmt: skip
@@ -253,9 +245,9 @@ def calibrations(run: Run, slug: str) -> Table:
         embolden(rows, columns, data)
     fixed = f" ({model_label(sheet, shown[0].model)}, {REGIME_LABELS[shown[0].regime]})"
     return made(
-        run, slug, rows, columns, notes(run, columns, shown, rows),
+        run, slug, rows, columns, notes.notes(run, columns, shown, rows),
         fixed=fixed if len(found) == 1 else "",
-        regimes=regimes_phrase(points),
+        regimes=notes.regimes_phrase(points),
         first=f"calibration with {calibration_label(sheet, first) if shown else ''} alone.",
     )  # fmt: skip
 

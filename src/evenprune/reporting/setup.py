@@ -11,8 +11,7 @@ from ..config.grids import calibrated, needed_datasets
 from ..config.table_registry import TABLES
 from .notes import counts, provenance_notes
 from .rows import made
-from .table_columns import category_order, columns_of, refused
-from .tables import Cell, Row, Rule, Table
+from .tables import Cell, Row, Rule, Table, category_order, columns_of, refused
 
 UNKNOWN = "–: the catalogue does not say."
 HUB = "hf.co/"  # where a repository that the catalogue names can be looked at
@@ -52,7 +51,7 @@ def _listed(run: Run, slug: str, parts: list[list[Row]]) -> Table:
     for part in parts[1:]:
         part[0] = replace(part[0], rule="full")
     rows = [row for part in parts for row in part]
-    return made(run, slug, rows, notes=[UNKNOWN] * any("–" in row.labels for row in rows))
+    return made(run, slug, rows, said=[UNKNOWN] * any("–" in row.labels for row in rows))
 
 
 def methods(run: Run, slug: str) -> Table:
@@ -71,7 +70,7 @@ def methods(run: Run, slug: str) -> Table:
         rule: Rule = "full" if bias and rows and not rows[-1].strong else ""
         row = fact_row(labels.METHOD_LABELS[name], said)
         rows.append(replace(row, rule=rule, strong=bool(bias)))
-    return made(run, slug, rows, notes=())
+    return made(run, slug, rows, said=())
 
 
 def models(run: Run, slug: str) -> Table:
