@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -20,14 +21,14 @@ from .notes import provenance_notes
 from .rows import made, rate_ends
 from .tables import DTO, DTO_COLUMN, Cell, Column, Row, Rule, Table, benchmark_column, columns_of
 
-INSIDE, OUTSIDE = "✓", "×"
-SIGNS = (
-    f"{INSIDE}: the printed value lies within our 95 % interval (of the standard error over "
-    "items, and over seeds; Wilson's of a rate of judged answers, t over rounds of a ratio of "
-    "speeds)",
-    f"{OUTSIDE}: it lies outside of our 95 % interval",
-    "no sign: no interval is known",
-)
+# What stands behind a difference, and what it means, by the cell ``covered`` of the CSV
+MARKS = {"1": " ✓", "0": " ×", "": ""}
+SIGNS = {
+    "1": "✓: the printed value lies within our 95 % interval (of the standard error over items, "
+    "and over seeds; Wilson's of a rate of judged answers, t over rounds of a ratio of speeds)",
+    "0": "×: it lies outside of our 95 % interval",
+    "": "no sign: no interval is known",
+}
 NEAR = 1.0  # a distance that counts as the printed number
 # Words for the numbers that are of no benchmark.
 NAMES = {
@@ -67,7 +68,7 @@ def numbers(run: Run, slug: str) -> Table:
     Checkpoints stand in the order of the experiments; a number that several tables print stands
     once. Raises UserError where no number has a printed counterpart, as in an invented world.
     """
-    rows, covered = list[Row](), list[bool | None]()
+    rows: list[Row] = []
     for group in groups(list(dict.fromkeys(run.sheet.shown))):
         first = group.checkpoints()[0]
         rule: Rule = "dashed" if rows else ""
@@ -80,19 +81,17 @@ def numbers(run: Run, slug: str) -> Table:
                 continue
             column, ends = number_column(run.sheet, quantity), rate_ends(run, group, quantity)
             cell = Cell(ours.value, column.show(ours.value), printed[0], ours.sd, ours.error, ends)
-            ends, said, inside = cell.interval(column), cell.numbers(column), cell.covers(column)
-            mark = "" if inside is None else f" {INSIDE if inside else OUTSIDE}"
+            ends, said = cell.interval(column), cell.numbers(column)
+            inside = said["_covered"]
             cells = {
                 "ours": Cell(cell.value, cell.display),
                 "interval": Cell(None, " to ".join(map(column.show, ends)) if ends else "–"),
                 "printed": Cell(cell.printed, column.show(cell.printed)),
-                "difference": Cell(None, column.show(cell.difference, signed=True) + mark),
+                "difference": Cell(None, column.show(cell.difference, signed=True) + MARKS[inside]),
             }
             identity = {"tables": printed[1], **group.identity, **quantity._asdict()}
-            identity |= {f"ci_{end}": said[f"_{end}"] for end in ("low", "high")}
-            identity |= {"covered": said["_covered"]}
+            identity |= {"ci_low": said["_low"], "ci_high": said["_high"], "covered": inside}
             rows.append(Row((*texts, column.head), cells, identity, rule=rule))
-            covered.append(inside)
             texts, rule = ("", ""), ""
     if not rows:
         raise UserError(
@@ -100,10 +99,11 @@ def numbers(run: Run, slug: str) -> Table:
             "expected the paper's models, methods and calibrations by their catalogue names, "
             "measured as in config/declared.py; leave it out of other runs"
         )
-    within, beyond, rest = (covered.count(said) for said in (True, False, None))
+    covered = Counter(row.identity["covered"] for row in rows)
+    within, beyond, rest = (covered[end] for end in SIGNS)
     words = f"{within} of {within + beyond} cells with a printed value have it within our 95 % "
     words += f"interval; {rest} more have no interval." if rest else "interval."
-    signs = "; ".join(sign for sign, occurs in zip(SIGNS, (within, beyond, rest)) if occurs)
+    signs = "; ".join(sign for end, sign in SIGNS.items() if covered[end])
     notes = [f"Differences are computed before rounding. {signs}.", *provenance_notes(run.sheet)]
     return made(run, slug, rows, columns_of(run, slug), notes, agreement=words)
 

@@ -47,8 +47,8 @@ class Answer:
     """What pruning did to one model: its name, a line a measure, and the same in sentences."""
 
     name: str
-    lines: tuple[Line, ...]
-    sentences: tuple[str, ...]
+    lines: list[Line]
+    sentences: list[str]
 
     @property
     def decided(self) -> list[Line]:
@@ -71,13 +71,12 @@ def answers(run: Run) -> list[Answer]:
 
     Those by Debias-SparseGPT come first: the page folds what is left of many.
     """
-    sheet, found = run.sheet, list[Answer]()
     shown = groups(run.points(WIDEST, "the bottom line"))
-    for group in sorted(shown, key=lambda one: sheet.base_method(one.method) != OURS):
-        if lines := lines_of(run, group):
-            name = point_label(sheet, group)
-            found.append(Answer(name, tuple(lines), tuple(sentences(lines))))
-    return found
+    return [
+        Answer(point_label(run.sheet, group), lines, sentences(lines))
+        for group in sorted(shown, key=lambda one: run.sheet.base_method(one.method) != OURS)
+        if (lines := lines_of(run, group))
+    ]
 
 
 NEWS = {  # kinds of measures, and the verdicts that are counted, with more words behind them or not
@@ -91,19 +90,19 @@ def summary(found: Sequence[Answer]) -> list[str]:
     said = []
     models = "1 pruned model" if len(found) == 1 else f"{len(found)} pruned models"
     for head, (kinds, news) in NEWS.items():
-        shown = [[line for line in answer.lines if line.kind in kinds] for answer in found]
+        shown = [(one.name, line) for one in found for line in one.lines if line.kind in kinds]
         parts = []
         for word in news:
-            told = [[line for line in lines if line.verdict.startswith(word)] for lines in shown]
-            mine = [[line.measure for line in lines] for lines in told]
-            counts = Counter(measure for measures in mine for measure in measures)
+            told = [(name, line) for name, line in shown if line.verdict.startswith(word)]
+            counts = Counter(line.measure for _, line in told)
             where = ", ".join(f"{measure}: {count}" for measure, count in counts.items())
-            text = f"{word} in {sum(map(bool, mine))} of {models}"
-            parts.append(text + f" ({where})" * bool(where))
-        lost = sum(any(line.verdict == LOST for line in lines) for lines in shown)
+            parts.append(f"{word} in {len({*dict(told)})} of {models}" + f" ({where})" * bool(told))
+        lost = {name for name, line in shown if line.verdict == LOST}
         if lost:
-            parts.append(f"{lost} of these lost ability, and a model that guesses shows no bias")
-        if any(shown):
+            parts.append(
+                f"{len(lost)} of these lost ability, and a model that guesses shows no bias"
+            )
+        if shown:
             said.append(f"{head}: {'; '.join(parts)}.")
     return said
 
@@ -140,7 +139,7 @@ def lines_of(run: Run, group: Group) -> list[Line]:
             plain: dict[str, Any] = {"form": "", "diff": after - before}
             if column.group == "perplexity":
                 plain = {"form": "ratio", "diff": after / before}
-            lines.append(Line(*head, show_difference(column, plain, "diff"), NOT_TESTED))
+            lines.append(Line(*head, show_difference(column, plain), NOT_TESTED))
             continue
         seen = seen_words(column, test) if test["verdict"] in UNDECIDED else ""
         words = difference_words(column, test)
@@ -150,7 +149,7 @@ def lines_of(run: Run, group: Group) -> list[Line]:
 
 def difference_words(column: Column, test: Mapping[str, Any]) -> str:
     """Return a difference, or ratio, with the interval that goes with its verdict."""
-    words = show_difference(column, test, "diff")
+    words = show_difference(column, test)
     ends = [test["family_low"], test["family_high"]]
     if None in ends:
         return words
@@ -162,14 +161,10 @@ def difference_words(column: Column, test: Mapping[str, Any]) -> str:
 
 def seen_words(column: Column, test: Mapping[str, Any]) -> str:
     """Return the smallest change that would have been seen, in the unit of the difference."""
-
-    def shown(name: str) -> str:
-        size = test[name]
-        if size is None:
-            return "none"
-        return f"× {size:.3g}" if test["form"] == "ratio" else column.show(size)
-
-    worse, better = shown("detectable"), shown("detectable_better")
+    worse, better = (
+        "none" if test[name] is None else show_difference(column, test, name, signed=False)
+        for name in ("detectable", "detectable_better")
+    )
     return worse if worse == better else f"{worse} for the worse, {better} for the better"
 
 

@@ -27,10 +27,11 @@ from ..config.finished import ITEMS, METRICS, SUMMARY, read_result
 from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet, read_run_sheet
 from ..io.checksums import again, read_sealed, sha256_cached
-from ..io.errors import UserError, nearest, shown
+from ..io.errors import UserError, few, nearest, shown
 from ..io.pages import fill
 from ..io.reading import expected_form, iter_csv, read_json
 from ..stats.measures import MEASURES
+from .forms import point_of
 from .make_tables import build_table
 from .tables import Cell, Column, Table
 
@@ -99,8 +100,7 @@ def explain(folder: Path, table: str, cell: str) -> dict[str, Any]:
 def near(word: str, known: Iterable[str]) -> str:
     """Return what a wrong word may have meant, as the end of a sentence."""
     names = list(dict.fromkeys(known))
-    listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
-    return nearest(word, names, 3).removeprefix("; ") or f"there are {listed or 'none'}"
+    return nearest(word, names, 3).removeprefix("; ") or f"there are {few(names, 20) or 'none'}"
 
 
 def parse(run: Run, text: str) -> tuple[Group, Quantity]:
@@ -134,16 +134,15 @@ def find(table: Table, group: Group, quantity: Quantity) -> tuple[Column, Cell]:
 
     Raises UserError where the table has no such row, or no cell of the quantity.
     """
-    known = [row for row in table.rows if set(POINT) <= set(row.identity)]
-    if not known:
+    keys = [key for row in table.rows if (key := point_of(row))]
+    if not keys:
         raise UserError(
             f"the table {table.slug} has no cells of one checkpoint; name a table of values"
         )
-    keys = ["/".join(row.identity[part] for part in POINT) for row in known]
     wanted = "/".join(group.key)
     if wanted not in keys:
         raise UserError(f"the table {table.slug} has no row {wanted}; {near(wanted, keys)}")
-    rows = [row for key, row in zip(keys, known) if key == wanted]
+    rows = [row for row in table.rows if point_of(row) == wanted]
     for row, column in itertools.product(rows, table.columns):
         if (cell := row.cell(column)).source == quantity.path:
             return column, cell

@@ -6,7 +6,7 @@ import re
 import shlex
 import textwrap
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -205,32 +205,28 @@ def point_of(row: Row) -> str:
     return "/".join(names) if row.kind == "data" and all(names) else ""
 
 
-def full_labels(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """Return each row's labels with what rows above say for it, so that it can stand anywhere.
+def full_labels(rows: Sequence[Row]) -> Iterator[tuple[Row, list[str]]]:
+    """Yield rows, and labels with what rows above say for them, so that one can stand anywhere.
 
     A blank label is that of the row above, where those before it are blank too; one that begins
     with "+" is said of the last first label without, where both are of one model; a heading stands
     before the first label.
     """
-    full: list[tuple[str, ...]] = []
-    above: tuple[str, ...] = ()
+    above: list[str] = []
     heading = base = model = ""
     for row in rows:
         if row.kind == "heading":
-            heading, above = " ".join(row.labels), ()
-            full.append(row.labels)
+            heading, above = " ".join(row.labels), []
             continue
         blank = next((k for k, label in enumerate(row.labels) if label), len(row.labels))
-        labels = [*above[:blank], *row.labels[min(blank, len(above)) :]]
+        above = [*above[:blank], *row.labels[min(blank, len(above)) :]]
         if row.labels and (first := row.labels[0]):
             if not first.startswith("+ "):
                 base, model = first, row.identity.get("model", "")
             elif row.identity.get("model", "") == model:
                 first = f"{base} {first}"
-            labels[0] = f"{heading}: {first}" if heading else first
-        above = tuple(labels)
-        full.append(above)
-    return full
+            above[0] = f"{heading}: {first}" if heading else first
+        yield row, above
 
 
 def _html_cell(slug: str, column: Column, row: Row) -> dict[str, Any]:
@@ -261,8 +257,7 @@ def to_html(table: Table) -> str:
             "point": point_of(row),
             "cells": [_html_cell(table.slug, column, row) for column in table.columns],
         }
-        for row, labels in zip(table.rows, full_labels(table.rows), strict=True)
-        if row.kind != "heading"
+        for row, labels in full_labels(table.rows)
     ]
     values = {
         "table": table,

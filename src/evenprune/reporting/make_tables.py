@@ -15,7 +15,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import matplotlib as mpl
 
@@ -51,11 +51,11 @@ def add_places(add: Callable) -> None:
     add("--significance", type=Path, required=True, help="significance.csv")
 
 
-def _by(entry: Mapping[str, Any]) -> Callable[[Run, str], Any]:
+def _by(entry: Mapping[str, Any]) -> Any:
     """Return the function that makes what an entry of ``tables.yaml`` describes."""
     module, _, name = entry.get("by", "rows.build").partition(".")
     own = {each.__name__.rpartition(".")[2]: each for each in MODULES}[module]
-    return cast(Callable[[Run, str], Any], getattr(own, name))
+    return getattr(own, name)
 
 
 def build_table(run: Run, slug: str) -> Table:

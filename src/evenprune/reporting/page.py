@@ -108,11 +108,10 @@ def read_items(path: Path, sheet: RunSheet) -> list[dict[str, Any]]:
         for one in sets:
             changed = [each["flips"] for each in one["answers"] if each["point"] == harshest]
             one |= {"harshest": harshest, "flipped": any(changed)}
-
-        def place(one: Mapping[str, Any]) -> tuple[bool, ...]:
-            return not one["stereotypes"], not one["flipped"], one["task"] != "unqover"
-
-        return sorted(sets, key=place)
+        return sorted(
+            sets,
+            key=lambda one: (not one["stereotypes"], not one["flipped"], one["task"] != "unqover"),
+        )
 
 
 def _worded(sheet: RunSheet, one: Mapping[str, Any], seed: int, several: bool) -> dict[str, Any]:

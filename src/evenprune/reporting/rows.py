@@ -49,7 +49,7 @@ def make_cell(run: Run, group: Group, column: Column, marks: bool = True) -> Cel
     dense = None if category else run.significance.against_dense(group, slug, metric)
     if dense and dense["diff"] is not None:
         clear = dense["p_holm"] is not None and dense["p_holm"] < LEVEL
-        change = show_difference(column, dense, "diff") + "*" * clear
+        change = show_difference(column, dense) + "*" * clear
     return Cell(
         *(measured.value, display, measured.printed, measured.sd, measured.error, ends),
         dagger=dagger,
@@ -59,10 +59,11 @@ def make_cell(run: Run, group: Group, column: Column, marks: bool = True) -> Cel
     )
 
 
-def show_difference(column: Column, test: Mapping[str, Any], name: str) -> str:
+def show_difference(
+    column: Column, test: Mapping[str, Any], name: str = "diff", signed: bool = True
+) -> str:
     """Return a number of a test in the unit of its difference: signed, or a ratio."""
-    ratio = test["form"] == "ratio"
-    return f"× {test[name]:.3g}" if ratio else column.show(test[name], signed=True)
+    return f"× {test[name]:.3g}" if test["form"] == "ratio" else column.show(test[name], signed)
 
 
 def checkpoint_row(run: Run, group: Group, columns: Sequence[Column], labels: tuple[str, ...],

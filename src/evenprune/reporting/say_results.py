@@ -1,7 +1,6 @@
 """What is said when a run has finished: where its results are, and what became of each model."""
 
 import argparse
-import itertools
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,8 +27,9 @@ def run(args: argparse.Namespace) -> None:
     print(f"steps    their times and logs are in {results / 'logs'}")
     sheet = read_run_sheet(results / "run_sheet.json")
     replies = answers(read_run(sheet, results / "results.csv", results / "significance.csv"))
-    for head, said in zip(itertools.chain(["verdict"], itertools.repeat("")), verdicts(replies)):
-        print(*textwrap.wrap(f"{head:<9}{said}", WIDTH, subsequent_indent=" " * 9), sep="\n")
+    for number, said in enumerate(verdicts(replies)):
+        head = "" if number else "verdict"
+        print(textwrap.fill(f"{head:<9}{said}", WIDTH, subsequent_indent=" " * 9))
 
 
 def verdicts(replies: list[Answer]) -> Iterator[str]:
