@@ -11,7 +11,7 @@ from ..analysis.claims import ALPHA, Finding, counts, findings
 from ..analysis.comparisons import Comparison, Key
 from ..analysis.labels import words_of
 from ..analysis.printed import printed_value, printed_values
-from ..analysis.results import POINT, Quantity, Run, dense_group, groups
+from ..analysis.results import POINT, Quantity, Run, groups
 from ..config.run_sheet import RunSheet
 from ..config.tasks import FACTS
 from ..io.errors import UserError
@@ -108,23 +108,21 @@ def numbers(run: Run, slug: str) -> Table:
     return made(run, slug, rows, columns_of(run, slug), notes, agreement=words)
 
 
-def distances(run: Run, slug: str, models: list[str]) -> dict[str, float]:
-    """Return how far a benchmark's headline is from the printed one, by dense model.
+def distances(run: Run, slug: str) -> list[float]:
+    """Return how far a benchmark's headline is from the printed one, of each dense model.
 
     In points of 100; of a perplexity 100 times the absolute natural logarithm of the ratio, that
     is about per cent. Models of which nothing is printed or measured are left out.
     """
-    task, by_name = run.sheet.config.benchmarks[slug].task, {}
-    for model in models:
-        printed = printed_values().get((model, "dense", "dense", "none", task))
-        group = dense_group(run.sheet, model)
-        quantity = Quantity(slug, run.sheet.headline(slug))
-        ours = run.results.of(group, quantity) if group else None
-        if printed is not None and ours is not None:
+    task, gaps = run.sheet.config.benchmarks[slug].task, list[float]()
+    for point in run.sheet.checkpoints:
+        printed = printed_values().get((point.model, "dense", "dense", "none", task))
+        ours = run.results.one(point, Quantity(slug, run.sheet.headline(slug)))
+        if point.is_base and printed is not None and ours is not None:
             relative = task == "perplexity"
             gap = math.log(ours.value / printed[0]) if relative else ours.value - printed[0]
-            by_name[model] = 100 * abs(gap)
-    return by_name
+            gaps.append(100 * abs(gap))
+    return gaps
 
 
 def protocols(run: Run, slug: str) -> Table:
@@ -134,11 +132,10 @@ def protocols(run: Run, slug: str) -> Table:
     UserError where no dense model of the run is in the paper.
     """
     sheet = run.sheet
-    models = list(dict.fromkeys(point.model for point in sheet.checkpoints if point.is_base))
     rows, columns = list[Row](), columns_of(run, slug)
     for task in FACTS:
-        known = {name: distances(run, name, models) for name in sheet.benchmarks(task)}
-        found = {name: list(values.values()) for name, values in known.items() if values}
+        known = {name: distances(run, name) for name in sheet.benchmarks(task)}
+        found = {name: values for name, values in known.items() if values}
         ranked = sorted(found, key=lambda n: (-len(found[n]), statistics.fmean(found[n]), n))
         for place, name in enumerate(ranked):
             values = found[name]

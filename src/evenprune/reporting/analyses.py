@@ -138,9 +138,8 @@ def _mean_cell(column: Column, values: Sequence[float]) -> Cell:
     if mean is None or n < 2:
         return Cell(mean, column.show(mean))
     error = float(np.std(values, ddof=1)) / math.sqrt(n)
-    width = inference.t_quantile(0.975, n - 1) * error
-    ends = (mean - width, mean + width)
-    return Cell(mean, column.with_ends(mean, ends), error=error, ends=ends)
+    ends = inference.Estimate(mean, error, df=n - 1).interval()
+    return Cell(mean, column.with_ends(mean, ends), ends=ends)
 
 
 # Speed, energy and CO2 of dense and 2:4 models: the paper's table:mfu_sparsity_results

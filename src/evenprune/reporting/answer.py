@@ -90,18 +90,17 @@ def summary(found: Sequence[Answer]) -> list[str]:
     said = []
     models = "1 pruned model" if len(found) == 1 else f"{len(found)} pruned models"
     for head, (kinds, news) in NEWS.items():
-        shown = [(one.name, line) for one in found for line in one.lines if line.kind in kinds]
+        places = enumerate(found)
+        shown = [(k, line) for k, one in places for line in one.lines if line.kind in kinds]
         parts = []
         for word in news:
-            told = [(name, line) for name, line in shown if line.verdict.startswith(word)]
+            told = [(k, line) for k, line in shown if line.verdict.startswith(word)]
             counts = Counter(line.measure for _, line in told)
             where = ", ".join(f"{measure}: {count}" for measure, count in counts.items())
-            parts.append(f"{word} in {len({*dict(told)})} of {models}" + f" ({where})" * bool(told))
-        lost = {name for name, line in shown if line.verdict == LOST}
+            parts.append(f"{word} in {len(dict(told))} of {models}" + f" ({where})" * bool(told))
+        lost = len({k for k, line in shown if line.verdict == LOST})
         if lost:
-            parts.append(
-                f"{len(lost)} of these lost ability, and a model that guesses shows no bias"
-            )
+            parts.append(f"{lost} of these lost ability, and a model that guesses shows no bias")
         if shown:
             said.append(f"{head}: {'; '.join(parts)}.")
     return said

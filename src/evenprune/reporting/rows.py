@@ -181,17 +181,14 @@ def build(
     calibrations = {group.calibration for group in pruned} - {"none"}
     named = len(calibrations) > 1 and "calibration" not in names
     parts = ("method", *["calibration"] * named)
-    rows, shown = list[Row](), list[Group]()
-
-    def row(group: Group, label: str, rule: Rule) -> Row:
-        shown.append(group)
-        return checkpoint_row(run, group, columns, (label, *more(group)), rule)
-
+    bases = [dense_group(sheet, one) for one in models if "dense" in (methods or ["dense"])]
+    dense = {one.model: one for one in bases if one}
+    rows: list[Row] = []
     for model in models:
         rule: Rule = "full" if rows else ""
-        label, dense = model_label(sheet, model), dense_group(sheet, model)
-        if dense is not None and "dense" in (methods or ["dense"]):
-            rows.append(row(dense, label, rule))
+        label, base = model_label(sheet, model), dense.get(model)
+        if base:
+            rows.append(checkpoint_row(run, base, columns, (label, *more(base)), rule))
         else:
             rows.append(Row((label,), kind="heading", rule=rule))
         for key, mine in blocks((one for one in pruned if one.model == model), *names):
@@ -203,11 +200,12 @@ def build(
                 rule = ""
             start = len(rows)
             for group in mine:
-                rows.append(row(group, f"+ {words_of(sheet, group, *parts)}", rule))
+                words = (f"+ {words_of(sheet, group, *parts)}", *more(group))
+                rows.append(checkpoint_row(run, group, columns, words, rule))
                 rule = ""
             mark(bold, rows, columns, range(start, len(rows)))
     return made(
-        run, slug, rows, columns, notes.notes(run, columns, shown, rows, bold),
+        run, slug, rows, columns, notes.notes(run, columns, [*dense.values(), *pruned], rows, bold),
         contents=notes.contents(columns) if "{contents}" in entry["caption"] else "",
         regimes=notes.regimes_phrase(points),
         model="" if len(models) > 1 else f" of {model_label(sheet, models[0])}",
