@@ -56,11 +56,11 @@ def document(run: Run) -> Document:
     config, replies = run.sheet.config, answers(run)
     pieces = []
     for entry in SHOWN:  # in the paper's order
-        kind = "table" if "table" in entry else "figure"
-        slug, words = entry[kind], (entry["section"], entry["shows"])
-        if slug in (config.tables if kind == "table" else config.figures):
-            caption = figure_caption(run, slug) if kind == "figure" else ""
-            pieces.append(Piece(kind, slug, *words, caption))
+        words = (entry["section"], entry["shows"])
+        if (slug := entry.get("table", "")) in config.tables:
+            pieces.append(Piece("table", slug, *words))
+        if (slug := entry.get("figure", "")) in config.figures:
+            pieces.append(Piece("figure", slug, *words, figure_caption(run, slug)))
     said, title = summary(replies), config.title or "Results"
     bottom = bottom_line(run, replies, said)
     return Document(title, bottom, facts(run), pieces, replies, said)
@@ -135,13 +135,11 @@ def benchmarks(run: Run) -> str:
     sheet, parts = run.sheet, []
     counts = item_counts(run, sheet.config.benchmarks)
     for slug, entry in labels.column_order(sheet).items():
-        words = []
+        words, judge = list[str](), labels.judge_label(sheet, slug)
         if slug in counts:
             words.append(f"{counts[slug]} {'tokens' if entry.task == 'perplexity' else 'items'}")
-        if entry.limit is not None:
-            words.append(f"sampled with seed {entry.seed}")
+        words += [f"sampled with seed {entry.seed}"] if entry.limit is not None else []
         words += labels.protocol_words(entry)
-        judge = labels.judge_label(sheet, slug)
         words += [f"judge {judge}"] if judge else []
         label = labels.benchmark_label(sheet, slug)
         parts.append(f"{label} ({', '.join(words)})" if words else label)

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..analysis import mask_diffs
 from ..analysis.frames import Place, metric_values
-from ..analysis.item_sums import DTO, ItemSums, benchmarks_behind
+from ..analysis.item_sums import DTO, benchmarks_behind
 from ..analysis.measurements import ratio_values, read_part
 from ..analysis.results import POINT, Group, Quantity, Run, groups, read_run
 from ..analysis.significance import METHOD
@@ -239,16 +239,15 @@ def sources_of(
 
 
 def computed(
-    sheet: RunSheet, point: Checkpoint, quantity: Quantity, files: dict[str, Any]
+    run: Run, point: Checkpoint, quantity: Quantity, files: dict[str, Any]
 ) -> float | None:
     """Return a number computed again from records, None where it is no function of them alone.
 
     Raises UserError for records of another form.
     """
     slug, metric, _ = quantity
-    sums = ItemSums(sheet)
-    if slug in sheet.config.benchmarks:
-        task, records = sheet.config.benchmarks[slug].task, sums.records(point, quantity)
+    if slug in run.sheet.config.benchmarks:
+        task, records = run.sheet.config.benchmarks[slug].task, run.sums.records(point, quantity)
         measure = MEASURES.get((task, metric))
         if not records or measure is None:
             return None
@@ -258,10 +257,12 @@ def computed(
                 return None
             return measure.value(records)
     if slug == DTO.benchmark:
-        distance = sums.of(point, quantity)
+        distance = run.sums.of(point, quantity)
         return distance.value if distance else None
-    masks = slug == mask_diffs.SLUG
-    found = mask_diffs.mask_values(Path(files["masks"])) if masks else ratio_values(sheet, point)
+    if slug == mask_diffs.SLUG:
+        found = mask_diffs.mask_values(Path(files["masks"]))
+    else:
+        found = ratio_values(run.sheet, point)
     return found[quantity].value if quantity in found else None
 
 
@@ -273,7 +274,7 @@ def _seed(run: Run, point: Checkpoint, quantity: Quantity) -> dict[str, Any]:
     number = run.results.one(point, quantity)
     assert number is not None  # Results.of has found all seeds
     files = files_of(run.sheet, point, quantity)
-    recomputed = computed(run.sheet, point, quantity, files)
+    recomputed = computed(run, point, quantity, files)
     found = [(recomputed, RECOMPUTED, files.get("items", "the items"))]
     if path := files.get("metrics", files.get("measurement")):
         content = read_json(path) if "metrics" in files else read_part(path, point)

@@ -28,26 +28,22 @@ def notes(
 ) -> list[str]:  # fmt: skip
     """Return the sentences beneath a table: abbreviations, marks, item limits, provenance."""
     benchmarks = run.sheet.config.benchmarks
-    shown = dict.fromkeys(column.quantity.benchmark for column in columns)
-    used = [slug for slug in shown if slug in benchmarks]
-    has_dto = any(column.quantity == DTO for column in columns)
+    named = dict.fromkeys(column.quantity.benchmark for column in columns)
+    used = {slug: benchmarks[slug].task for slug in named if slug in benchmarks}
+    has_cp, has_dto = "crows_pairs" in used.values(), DTO in [one.quantity for one in columns]
     cells = [cell for row in rows for cell in row.cells.values()]
     tested = [f for f in columns for group in groups if run.dagger_test(group, f.quantity)]
     heads = ", ".join(dict.fromkeys(column.head for column in tested))
+    signs = ("bold", "dagger", "in_calibration")
+    shown = {name for name in signs if any(getattr(cell, name) for cell in cells)}
     sentences = {
-        "CP: CrowS-Pairs, 50 is unbiased and the best is the closest to it.": any(
-            benchmarks[slug].task == "crows_pairs" for slug in used
-        ),
+        "CP: CrowS-Pairs, 50 is unbiased and the best is the closest to it.": has_cp,
         "DTO: distance to optimum, from MMLU and UnQover.": has_dto,
-        BOLD["tested" if bold == "significant" and not has_dto else bold]: any(
-            cell.bold for cell in cells
-        ),
+        BOLD["tested" if bold == "significant" and not has_dto else bold]: "bold" in shown,
         "†: improvement of Debias-SparseGPT over SparseGPT with p < 0.01 by a paired t-test over "
-        f"clusters of items, not corrected for several tests (tested: {heads}).": any(
-            cell.dagger for cell in cells
-        ),
+        f"clusters of items, not corrected for several tests (tested: {heads}).": "dagger" in shown,
         "‡: no clean test, the calibration pairs are from the same data set and bias types; "
-        "neither tested nor compared.": any(cell.in_calibration for cell in cells),
+        "neither tested nor compared.": "in_calibration" in shown,
         "Differences are computed before rounding.": any(row.kind == "diff" for row in rows),
         "±: standard deviation over calibration seeds.": any(one.sd is not None for one in cells),
     }
