@@ -136,7 +136,7 @@ def test_no_table_is_wider_than_the_text_and_latex_knows_each_sign(tmp_path):
         columns = tuple(Column(f"c{k}", f"Head of column {k}", direction="up")
                         for k in range(count))  # fmt: skip
         cells = {column.key: Cell(1.0, "100.00 ± 10.00", bold=True) for column in columns}
-        row = Row((label, label), cells, strong=True)
+        row = Row((label, label), cells, strong=0)
         table = Table("t", "Caption.", ("Model", "Data"), columns, (row,), widths=widths)
         tables.append(to_latex(table))
     content = documents.Document(" ".join(sorted(latex_signs())), [], [], [], [], [])

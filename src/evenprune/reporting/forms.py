@@ -71,9 +71,9 @@ def escape_markdown(text: str) -> str:
 def _labels(row: Row, escape: Callable[[str], str], bold: str) -> list[str]:
     """Return escaped labels, the strong one within ``bold``, behind a leading "+ "."""
     labels = list(map(escape, row.labels))
-    if row.strong and (label := labels[row.strong_at]):
+    if row.strong is not None and (label := labels[row.strong]):
         lead = "+ " if label.startswith("+ ") else ""
-        labels[row.strong_at] = lead + bold.format(label.removeprefix("+ "))
+        labels[row.strong] = lead + bold.format(label.removeprefix("+ "))
     return labels
 
 

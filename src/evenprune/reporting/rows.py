@@ -70,8 +70,8 @@ def checkpoint_row(run: Run, group: Group, columns: Sequence[Column], labels: tu
                    rule: Rule = "", marks: bool = True) -> Row:  # fmt: skip
     """Return the row of a grid point; the label of Debias-SparseGPT is bold."""
     cells = {column.key: make_cell(run, group, column, marks) for column in columns}
-    ours = run.sheet.base_method(group.method) == OURS
-    return Row(labels, cells, group.identity, rule=rule, strong=ours)
+    strong = 0 if run.sheet.base_method(group.method) == OURS else None
+    return Row(labels, cells, group.identity, rule=rule, strong=strong)
 
 
 # Bold
@@ -255,7 +255,7 @@ def _change(columns: list[Column], row: Row, base: Row, first: str) -> Row:
     """Return the row of the differences between two calibrations, in bold."""
     cells = {one.key: difference(one, row.cells[one.key], base.cells[one.key]) for one in columns}
     named = {**row.identity, "calibration": f"{row.identity['calibration']} - {first}"}
-    return emboldened(Row(("", "Diff."), cells, named, "diff", strong=True, strong_at=1), cells)
+    return emboldened(Row(("", "Diff."), cells, named, "diff", strong=1), cells)
 
 
 def difference(column: Column, above: Cell, below: Cell) -> Cell:

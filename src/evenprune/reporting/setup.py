@@ -67,9 +67,9 @@ def methods(run: Run, slug: str) -> Table:
         signs = map(yes_no, (update, facts.calibrated, bias))
         keys = ("method", "weight_update", "calibration_data", "bias_aware", "metric", "complexity")
         said = dict(zip(keys, (name, *signs, f"{metric}{solved}", cost), strict=True))
-        rule: Rule = "full" if bias and rows and not rows[-1].strong else ""
+        rule: Rule = "full" if bias and rows and rows[-1].strong is None else ""
         row = fact_row(labels.METHOD_LABELS[name], said)
-        rows.append(replace(row, rule=rule, strong=bool(bias)))
+        rows.append(replace(row, rule=rule, strong=0 if bias else None))
     return made(run, slug, rows, said=())
 
 

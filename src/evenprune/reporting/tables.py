@@ -147,8 +147,8 @@ class Row:
     """One line: the label cells, the value cells by column key, the identity for the CSV.
 
     ``kind``: data, diff (a difference of two data rows), heading (a line of its own across
-    the table). ``rule`` is drawn above: none, dashed or full. ``strong``: the label at
-    ``strong_at`` in bold.
+    the table). ``rule`` is drawn above: none, dashed or full. ``strong`` is the place of the
+    label in bold, None for none.
     """
 
     labels: tuple[str, ...]
@@ -156,8 +156,7 @@ class Row:
     identity: Mapping[str, str] = field(default_factory=dict)
     kind: Literal["data", "diff", "heading"] = "data"
     rule: Rule = ""
-    strong: bool = False
-    strong_at: int = 0
+    strong: int | None = None
 
     def cell(self, column: Column) -> Cell:
         """Return the cell of a column, an empty one where the row has none."""
