@@ -221,37 +221,32 @@ def serving_stack(run: Run, group: Group) -> dict[str, str]:
 
 
 def serving_notes(sheet: RunSheet, stacks: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return sentences on what was measured, on ratios, energy and kernels; none of no stack."""
+    """Return sentences on what was measured, on ratios, energy and kernels."""
     serving, energy = sheet.config.serving, dict.fromkeys(stack["energy"] for stack in stacks)
-    values = {
+    values = serving.model_dump() | {
         "measured": "; ".join(dict.fromkeys(f"{s['backend']}, {s['kernel']}" for s in stacks)),
         "margin": 100 * serving.margin,
         "energy": " or ".join(energy) + ENERGY[list(energy) == ["measured"]],
         "batch": serving.batch_sizes[0],
     }
-    said = TABLES["efficiency"]["measured"] if stacks else ()
-    return [words.format(**serving.model_dump() | values) for words in said]
+    return [words.format_map(values) for words in TABLES["efficiency"]["measured"]]
 
 
-def served(run: Run, slug: str) -> list[Group]:
-    """Return what was measured, in the order of the experiment's grid; UserError for nothing."""
-    grid = run.sheet.experiments.get(run.sheet.config.serving.experiment or "", [])
+def efficiency(run: Run, slug: str) -> Table:
+    """Return speed and CO2 at the first batch size, in the order of the experiment's grid.
+
+    A pruned model's numbers are the dense model's times the ratio within rounds, so that values,
+    ratio and verdict are one estimate. Energy that was only assumed is no result of its own.
+    Raises UserError where nothing was measured.
+    """
+    sheet = run.sheet
+    grid = sheet.experiments.get(sheet.config.serving.experiment or "", [])
     shown = [group for group in groups(grid) if run.results.of(group, SPEED) is not None]
     if not shown:
         raise UserError(
             f"the table {slug} shows measured throughput, but this run measures none; set "
             "serving.experiment in the configuration or leave the table out"
         )
-    return shown
-
-
-def efficiency(run: Run, slug: str) -> Table:
-    """Return speed and CO2 at the first batch size.
-
-    A pruned model's numbers are the dense model's times the ratio within rounds, so that values,
-    ratio and verdict are one estimate. Energy that was only assumed is no result of its own.
-    """
-    sheet, shown = run.sheet, served(run, slug)
     stacks = {group: serving_stack(run, group) for group in shown}
     assumed = any(stack["energy"] != "measured" for stack in stacks.values())
     columns = [
