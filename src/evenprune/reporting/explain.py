@@ -26,7 +26,7 @@ from ..config.config import TABLES
 from ..config.finished import ITEMS, METRICS, SUMMARY, read_result
 from ..config.grids import Checkpoint
 from ..config.run_sheet import RunSheet, read_run_sheet
-from ..io.checksums import again, read_sealed, recorded_checksums, sha256_cached
+from ..io.checksums import again, read_sealed, sha256_cached
 from ..io.errors import UserError, few, nearest, shown
 from ..io.pages import fill
 from ..io.reading import expected_form, iter_csv, read_json
@@ -233,7 +233,7 @@ def sources_of(
         record = read_json(path)
         with expected_form("the record of a source", path, f"fetch again: run {again(path)}"):
             about = {"origin": record["origin"], "revision": record["revision"]}
-            files = recorded_checksums(record)
+            files = {file: facts["sha256"] for file, facts in record["files"].items()}
         sources.append({"use": use, "name": name, **about, "files": files, "record": str(path)})
     return sources
 
