@@ -200,7 +200,9 @@ def compare(
     limits, asked = checked(Limits, given), _several(fail_if)
     benchmarks.require_options(options)
     if odd := [name for name in asked if name not in FAIL_IF]:
-        raise UserError(f"expected --fail-if of {', '.join(FAIL_IF)}, got {odd[0]!r}; correct it")
+        raise UserError(
+            f"expected --fail-if among {', '.join(FAIL_IF)}, got {odd[0]!r}; correct it"
+        )
     names, chosen = [str(dense), *map(str, _several(pruned))], _several(benchmark)
     files = [Path(one) for one in _several(data)]
     kept = sides.evaluations_folder(evals)

@@ -256,11 +256,14 @@ class ChoiceTask(ItemTask):
         """Return an item with the columns that the configuration names."""
         return {"query": item.query, "choices": list(item.choices), "label": str(item.gold)}
 
+    def ask(self, harness: Harness, items: Sequence[ChoiceItem]) -> Documents:
+        """Return lm-eval's samples of the items."""
+        documents, names = [self.document(item) for item in items], [item.id for item in items]
+        return harness.run(self.name, self.shipped, documents, names, **self.changes)
+
     def records(self, lm: "LanguageModel", items: Any, spec: Protocol) -> Records:
         """Return a record of each item."""
-        documents, names = [self.document(item) for item in items], [item.id for item in items]
-        harness = Harness(lm, spec)
-        samples = harness.run(self.name, self.shipped, documents, names, **self.changes)
+        samples = self.ask(Harness(lm, spec), items)
         return [choice_record(item, sample) for item, sample in zip(items, samples, strict=True)]
 
     def metrics(self, records: Sequence[Record]) -> dict[str, Metric]:
