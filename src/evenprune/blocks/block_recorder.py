@@ -1,7 +1,7 @@
-"""What stands in for decoder blocks while the model's own code prepares their arguments.
+"""What answers for decoder blocks while the model's own code prepares their arguments.
 
 The blocks are run one at a time, so the code between them must do nothing but hand on the
-hidden states. A stand-in returns its input in the form in which the real block returns its
+hidden states. A replaced block returns its input in the form in which the real one returns its
 output, and everything else is refused: arguments that depend on what a block computes, hidden
 states altered between blocks, blocks called twice or in another order.
 """
@@ -100,8 +100,8 @@ Call = tuple[tuple, dict]  # the arguments of a block behind the hidden states
 class Tape:
     """Records the calls of all blocks in one forward pass of the model, in order.
 
-    form: what a stand-in returns. last: number of the block at which the pass ends. alter: what
-    is done to the hidden states on their way through a stand-in. first: the hidden states in front
+    form: what a replaced block returns. last: number of the block at which the pass ends. alter:
+    what is done to the hidden states on their way through one. first: the hidden states in front
     of the first block; calls: the further arguments of each.
     """
 
