@@ -40,7 +40,7 @@ need_python = @command -v "$(PYTHON)" >/dev/null || \
 # One line for each 25 packages that pip gets, and all from its first error on.
 COUNTED := awk "/^Collecting/ && !(++n % 25) {print \"  \" n \" packages\"; fflush()} /^ERROR/ {bad = 1} bad {print}"
 
-# Python compiles what it imports, and keeps it: all at once takes a third of the installation.
+# pip compiles modules on one core, a third of its time; `make env` does it on all.
 export PIP_COMPILE := 0
 
 .PHONY: demo world bias test test-slow test-all lint docs site env vllm-env lock lock-torch clean
@@ -116,6 +116,7 @@ ifeq ($(VARIANT),cpu)
 endif
 	@$(BIN)/pip show -q torch 2>/dev/null || $(BIN)/pip install -q --no-deps --require-hashes -r requirements/torch.lock
 	@bash -o pipefail -c '$(BIN)/pip install --no-deps --require-hashes -r requirements/core.lock 2>&1 | $(COUNTED)'
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true  # some packages hold no valid Python
 	@# The package itself, from this folder, with its command, and the invented world.
 	$(BIN)/pip install -q --no-deps --no-build-isolation -e . -e ./worlds
 	@$(BIN)/python -c "import torch, snakemake, lm_eval" && $(BIN)/evenprune --version >/dev/null
