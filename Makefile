@@ -40,9 +40,6 @@ need_python = @command -v "$(PYTHON)" >/dev/null || \
 # One line for each 25 packages that pip gets, and all from its first error on.
 COUNTED := awk "/^Collecting/ && !(++n % 25) {print \"  \" n \" packages\"; fflush()} /^ERROR/ {bad = 1} bad {print}"
 
-# pip compiles modules on one core, a third of its time; `make env` does it on all.
-export PIP_COMPILE := 0
-
 .PHONY: demo world bias test test-slow test-all lint docs site env vllm-env lock lock-torch clean
 .DEFAULT_GOAL := demo
 
@@ -106,6 +103,8 @@ $(DOCS)/.installed: requirements/docs.lock
 
 env: $(STAMP)
 
+# pip compiles modules on one core, a third of its time; here all cores do.
+$(STAMP): export PIP_COMPILE := 0
 $(STAMP): requirements/core.lock requirements/torch.lock requirements/torch-cpu.lock pyproject.toml worlds/pyproject.toml
 	$(call need_python)
 	$(PYTHON) -m venv $(VENV)
