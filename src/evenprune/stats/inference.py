@@ -1,7 +1,6 @@
 """Intervals, tests and the correction for their number, as pure functions.
 
-All probabilities are two-sided. Holm's correction, the test of equivalence and Wilson's interval
-are statsmodels'.
+All probabilities are two-sided. The test of equivalence and Wilson's interval are statsmodels'.
 That and SciPy take half a second to import, so only what needs them does it.
 """
 
@@ -84,11 +83,12 @@ def t_tail(size: float, df: float | None = None) -> float:
 
 def holm(p_values: Mapping[Key, float | None]) -> dict[Key, float]:
     """Return Holm's step-down adjusted p-values of what has one."""
-    from statsmodels.stats.multitest import multipletests
-
     known = {key: p for key, p in p_values.items() if p is not None}
-    adjusted = multipletests(list(known.values()), method="holm")[1] if known else np.empty(0)
-    return dict(zip(known, adjusted.tolist()))
+    order = sorted(known, key=known.__getitem__)
+    steps = np.arange(len(order), 0, -1)
+    adjusted = np.maximum.accumulate(np.array([known[key] for key in order]) * steps)
+    found = dict(zip(order, np.minimum(adjusted, 1.0).tolist()))
+    return {key: found[key] for key in known}
 
 
 def holm_levels(p_values: Mapping[Key, float | None], level: float) -> dict[Key, float]:
