@@ -17,10 +17,18 @@ if TYPE_CHECKING:
 
 CONFIG = "quantization_config"
 COMPRESSED, TORCHAO = "compressed-tensors", "torchao"
-# What transformers needs for a method, as package indexes name it: mostly as the method is called.
-ALIKE = (COMPRESSED, TORCHAO, "bitsandbytes", "auto-round", "aqlm", "hqq")
-PACKAGES: dict[str, tuple[str, ...]] = {name: (name,) for name in ALIKE}
-PACKAGES |= {"gptq": ("gptqmodel", "optimum"), "awq": ("gptqmodel",), "quanto": ("optimum-quanto",)}
+# What transformers needs for a method, as package indexes name it.
+PACKAGES = {
+    COMPRESSED: ("compressed-tensors",),
+    TORCHAO: ("torchao",),
+    "bitsandbytes": ("bitsandbytes",),
+    "gptq": ("gptqmodel", "optimum"),
+    "awq": ("gptqmodel",),
+    "auto-round": ("auto-round",),
+    "aqlm": ("aqlm",),
+    "hqq": ("hqq",),
+    "quanto": ("optimum-quanto",),
+}
 # Of these a model can be made without its weights, which shows what is missing or too much.
 ON_META = (COMPRESSED, TORCHAO)
 

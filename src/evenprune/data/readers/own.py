@@ -126,7 +126,8 @@ def _options(row: dict[str, Any]) -> list[str]:
     twice = len(cells) < sum(map(bool, columns.values())) or (cells and "options" in row)
     if twice or not good or not 2 <= len(given) <= len(LETTERS):
         raise ValueError(
-            f"2 to {len(LETTERS)} texts, as a list in options or in columns option1, option2 …"
+            f"2 to {len(LETTERS)} texts, as a list in options or in columns option1, option2 … "
+            "without a gap"
         )
     if len(set(given)) < len(given):
         raise ValueError("options that differ")
