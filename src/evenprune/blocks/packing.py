@@ -26,7 +26,7 @@ from ..models.token_trees import common_prefix
 TOKENS = 1024  # a batch
 CPU_TOKENS = 512  # more falls out of the caches
 ROW = 64  # tokens of a row of several pairs; attention over more costs what sharing more saves
-SPREAD = 16  # the longest row of a batch has at most a 16th more tokens than its shortest
+LENGTHS = 8  # lengths of rows between a power of two and the next, see ``_length``
 
 Entry = tuple[TokenPair, float]  # a pair, its bias weight
 
@@ -182,21 +182,27 @@ def _shared_batches(entries: Sequence[Entry], tokens: int) -> list[Batch]:
         if not rows or len(rows[-1].ids) + rows[-1].added(pair) > min(ROW, tokens):
             rows.append(_Tree())
         rows[-1].add(pair, bias)
-    batches: list[list[_Tree]] = []
-    for row in sorted(rows, key=lambda tree: len(tree.ids)):
-        length, shortest = len(row.ids), len(batches[-1][0].ids) if batches else 0
-        if (
-            not batches
-            or (len(batches[-1]) + 1) * length > tokens
-            or (length - shortest) * SPREAD > shortest
-        ):
-            batches.append([])
-        batches[-1].append(row)
-    return [_shared_batch(trees) for trees in batches]
+    rows.sort(key=lambda tree: len(tree.ids), reverse=True)
+    batches = []
+    while rows:
+        length = _length(len(rows[0].ids))
+        size = max(1, tokens // length)
+        batches.append(_shared_batch(rows[:size], length))
+        rows = rows[size:]
+    return batches
 
 
-def _shared_batch(trees: Sequence["_Tree"]) -> Batch:
-    length = max(len(tree.ids) for tree in trees)
+def _length(count: int) -> int:
+    """Return the length of a row of ``count`` tokens with what fills it, a 32nd of it on average.
+
+    A CPU's products make their code for each shape that comes, as long as they keep few: for a
+    block of SmolLM2 that took as long as a fifth of its forward passes.
+    """
+    step = max(1, (1 << (count - 1).bit_length()) // (2 * LENGTHS))
+    return -(-count // step) * step
+
+
+def _shared_batch(trees: Sequence["_Tree"], length: int) -> Batch:
     for tree in trees:
         tree.fill(length)
     part = PackedPart(

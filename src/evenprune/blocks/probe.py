@@ -238,10 +238,10 @@ def _tree_deviation(base: BaseModel, index: int, pair: TokenPair, form: Form) ->
         for stream in streams
         for row in stream.run(base.blocks[index], index)
     )
-    prefix, one = common_prefix(pair.ids0, pair.ids1), len(pair.ids0)
+    one, rest = len(pair.ids0), alone[1][common_prefix(pair.ids0, pair.ids1) :]
     difference = max(
         (packed[:one] - alone[0]).abs().max(),
-        (packed[one:] - alone[1][prefix:]).abs().max() if packed[one:].numel() else 0.0,
+        (packed[one : one + len(rest)] - rest).abs().max() if len(rest) else 0.0,
     )
     return float(difference / alone[0].abs().max())
 

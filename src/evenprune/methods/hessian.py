@@ -9,19 +9,21 @@ import torch
 from torch import Tensor
 
 from ..blocks.packing import Plan
-from ..io.onednn import add_gram, missing, rounds
+from ..io.onednn import add_gram, rounds
 
 PANEL = 128  # columns of H computed by one product; only the upper triangle of panels is
+ROWS = 1024  # of one product: each reads H, which a CPU's caches do not hold
+FILLED = 64  # their number is a multiple of this: oneDNN makes its code for each that comes
 
 
-def columns(inputs: Tensor, plan: Plan, out: Tensor | None = None) -> Tensor:
-    """Return Y (t, d) float32 with ``Yᵀ Y`` the batch's contribution to the Hessian.
+def write_columns(inputs: Tensor, plan: Plan, out: Tensor) -> None:
+    """Write to ``out`` Y (t, d) float32 with ``Yᵀ Y`` the batch's contribution to the Hessian.
 
     inputs: (t, d), one row a token, any floating dtype. Matches of bias weight 0 stay plain
     tokens; with none left this is the Hessian of SparseGPT, bit for bit. A matched token has
-    weight 1. ``out``: (t, d) float32, in whose place Y is computed.
+    weight 1.
     """
-    out = inputs.to(torch.float32, copy=True) if out is None else out.copy_(inputs)
+    out.copy_(inputs)
     scale = plan.weights.sqrt()
     if len(plan.first):
         one, two = out.index_select(0, plan.first), out.index_select(0, plan.second)
@@ -29,7 +31,7 @@ def columns(inputs: Tensor, plan: Plan, out: Tensor | None = None) -> Tensor:
         out.index_copy_(0, plan.second, one.sub_(two))
         scale[plan.first] = 0.5**0.5
         scale[plan.second] = (0.5 + 2 * plan.bias).sqrt()
-    return out.mul_(scale.unsqueeze(1))
+    out.mul_(scale.unsqueeze(1))
 
 
 class Gram:
@@ -37,22 +39,9 @@ class Gram:
 
     def __init__(self, width: int, device: str) -> None:
         self.sum = torch.zeros(width, width, dtype=torch.float32, device=device)
-        self._rows = self.sum[:0]
-
-    def rows(self, inputs: Tensor, plan: Plan) -> Tensor:
-        """Return Y (t, d) float32 of one batch of inputs (t, d), maybe with rows of zeros behind.
-
-        On a CPU the next call writes over it: fresh memory takes longer than what is done in it.
-        """
-        if not inputs.is_cpu:
-            return columns(inputs, plan)
-        count = len(inputs)
-        filled = count + (missing(count) if rounds(inputs) else 0)
-        if len(self._rows) < filled:
-            self._rows = torch.empty(filled, inputs.shape[1])
-        self._rows[count:filled].zero_()
-        columns(inputs, plan, self._rows[:count])
-        return self._rows[:filled]
+        self._rows = self.sum[:0]  # Y of the last batches, of which ``_count`` rows wait
+        self._count = 0
+        self._rounded = False
 
     def add(self, inputs: Tensor, plan: Plan) -> None:
         """Add one batch of inputs (t, d).
@@ -60,10 +49,29 @@ class Gram:
         Where they come in bfloat16 the product may round Y to it: unbiased, and less than what
         the inputs were rounded by before.
         """
-        add_gram(self.sum, self.rows(inputs, plan), PANEL, rounds(inputs))
+        stop = self._count + len(inputs)
+        if stop > len(self._rows):
+            self._multiply()
+            stop = len(inputs)
+            if stop > len(self._rows):
+                # In place: fresh memory takes longer than what is done in it.
+                size = max(ROWS, -(-stop // FILLED) * FILLED)
+                self._rows = self.sum.new_empty(size, inputs.shape[1])
+        write_columns(inputs, plan, self._rows[self._count : stop])
+        self._count, self._rounded = stop, rounds(inputs)
+
+    def _multiply(self) -> None:
+        """Add the rows that wait, and rows of zeros up to a multiple of ``FILLED``."""
+        filled = -(-self._count // FILLED) * FILLED
+        self._rows[self._count : filled].zero_()
+        if filled:
+            add_gram(self.sum, self._rows[:filled], PANEL, self._rounded)
+        self._count = 0
 
     def result(self) -> Tensor:
         """Return the symmetric matrix; call once, after the last batch."""
+        self._multiply()
+        self._rows = self.sum[:0]
         for start in range(0, len(self.sum), PANEL):
             stop = start + PANEL
             self.sum[stop:, start:stop] = self.sum[start:stop, stop:].T
