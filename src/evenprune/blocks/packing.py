@@ -12,6 +12,7 @@ pair are in one batch, which has two parts when their lengths differ.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import cycle
 from typing import Any
 
@@ -100,6 +101,14 @@ class Plan:
     first: Tensor
     second: Tensor
     bias: Tensor
+
+    @cached_property
+    def scale(self) -> Tensor:
+        """(t, 1) float32: what the rows of ``X``, of sums and differences, are multiplied by."""
+        scale = self.weights.sqrt()
+        scale[self.first] = 0.5**0.5
+        scale[self.second] = (0.5 + 2 * self.bias).sqrt()
+        return scale.unsqueeze(1)
 
     def to(self, device: str) -> "Plan":
         """Return the plan on another device."""

@@ -24,14 +24,11 @@ def write_columns(inputs: Tensor, plan: Plan, out: Tensor) -> None:
     weight 1.
     """
     out.copy_(inputs)
-    scale = plan.weights.sqrt()
     if len(plan.first):
         one, two = out.index_select(0, plan.first), out.index_select(0, plan.second)
         out.index_copy_(0, plan.first, one + two)
         out.index_copy_(0, plan.second, one.sub_(two))
-        scale[plan.first] = 0.5**0.5
-        scale[plan.second] = (0.5 + 2 * plan.bias).sqrt()
-    out.mul_(scale.unsqueeze(1))
+    out.mul_(plan.scale)
 
 
 class Gram:

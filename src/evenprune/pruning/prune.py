@@ -174,7 +174,6 @@ def calibration_text(
     """
     from ..blocks.packing import Text
     from ..data.calibration import pair_notes, tokenize_pairs, tokenize_texts
-    from ..data.defaults import default_calibration
     from ..data.readers.own import read_pairs, read_texts
     from ..models.architecture import max_positions
     from ..models.bos import fixed_rows, puts_bos
@@ -190,6 +189,8 @@ def calibration_text(
     if pairs_file is None:
         if texts_file:
             raise UserError("expected --pairs FILE with --texts; give it")
+        from ..data.defaults import default_calibration
+
         named = (calibration, options.alignment, options.seed, options.bos)
         pairs_file, texts_file = default_calibration(model, *named)
     elif calibration:
