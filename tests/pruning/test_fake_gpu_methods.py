@@ -17,6 +17,7 @@ from evenprune.methods import solver
 from evenprune.methods.masks import smallest, smallest_of_group
 from evenprune.methods.options import PRUNING_METHODS, Options
 from evenprune.models.loading import load_tokenizer
+from evenprune.pruning import engine
 from evenprune.pruning.engine import prune_model
 
 pytestmark = pytest.mark.usefixtures("torch_products")
@@ -62,8 +63,9 @@ def on_gpu(model, text, options, folder, monkeypatch):
 def test_a_method_gives_the_bytes_of_the_cpu(name, tmp_path, monkeypatch):
     options, given = CASES[name]
     options.check()
-    # On a processor without bfloat16 the CPU's run alone would compute in float32.
+    # Without bfloat16 the CPU's run alone would be float32, without AMX take another attention.
     monkeypatch.setattr(onednn, "has_bfloat16", lambda: True)
+    monkeypatch.setattr(engine, "has_tiles", lambda: True)
     architecture = given.get("model", "llama")
     model = save_model(tmp_path / "base", architecture, 0, given.get("dtype", torch.float32))
     kind = given.get("text", "pairs")

@@ -54,6 +54,12 @@ class Text:
         """The pairs, none where there are none."""
         return self.pairs.pairs if self.pairs else ()
 
+    @property
+    def longest(self) -> int:
+        """The tokens of the longest sentence or text, 0 where there are none."""
+        lengths = [len(ids) for pair in self.kept for ids in (pair.ids0, pair.ids1)]
+        return max(lengths + [len(ids) for _, ids in self.texts], default=0)
+
     def summary(self) -> dict[str, Any]:
         """Return the entry ``calibration`` of the manifest."""
         return {

@@ -77,9 +77,9 @@ def kth_smallest(scores: Tensor, count: int) -> Tensor:
     if count == 1:
         return scores.amin(dim=0)
     if (len(scores), count) == (4, 2):  # a sorting network is far quicker than kthvalue here
-        one, other = scores.view(2, 2, *scores.shape[1:]).unbind(1)
-        low, high = torch.minimum(one, other), torch.maximum(one, other)
-        return torch.minimum(torch.maximum(*low.unbind()), torch.minimum(*high.unbind()))
+        a, b, c, d = scores.unbind()
+        low = torch.maximum(torch.minimum(a, b), torch.minimum(c, d))
+        return torch.minimum(low, torch.minimum(torch.maximum(a, b), torch.maximum(c, d)))
     return scores.kthvalue(count, dim=0).values
 
 
