@@ -18,7 +18,6 @@ from evenprune.methods.masks import smallest, smallest_of_group
 from evenprune.methods.options import PRUNING_METHODS, Options
 from evenprune.models.loading import load_tokenizer
 from evenprune.pruning import engine
-from evenprune.pruning.engine import prune_model
 
 pytestmark = pytest.mark.usefixtures("torch_products")
 
@@ -26,12 +25,8 @@ pytestmark = pytest.mark.usefixtures("torch_products")
 CASES = {
     "magnitude-refit": (Options("magnitude", "2of4", refit_steps=2), {}),
     "sparsegpt-texts": (Options("sparsegpt", "2of4"), {"text": "texts"}),
-    "debias-sparsegpt-bfloat16": (
-        Options("debias-sparsegpt", "1of4", refit_steps=2), {"dtype": torch.bfloat16}
-    ),
-    "wanda-sentences-refit": (
-        Options("wanda", "u50", packing="sentences", refit_steps=1), {}
-    ),
+    "bfloat16": (Options("debias-sparsegpt", "1of4", refit_steps=2), {"dtype": torch.bfloat16}),
+    "wanda-sentences-refit": (Options("wanda", "u50", packing="sentences", refit_steps=1), {}),
     "mixtral": (Options("debias-sparsegpt", "2of4"), {"model": "mixtral"}),
     "gpt_oss": (Options("wanda", "u50"), {"model": "gpt_oss", "text": "texts"}),
     "gpt2": (Options("debias-sparsegpt", "2of4"), {"model": "gpt2"}),
@@ -54,7 +49,7 @@ def on_gpu(model, text, options, folder, monkeypatch):
     monkeypatch.setenv(solver.COLUMN_LOOP, "triton")
     with fake_gpu():
         fake_triton.install(monkeypatch)
-        return prune_model(model, options, text, folder / "gpu", DEVICE)
+        return engine.prune_model(model, options, text, folder / "gpu", DEVICE)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +66,7 @@ def test_a_method_gives_the_bytes_of_the_cpu(name, tmp_path, monkeypatch):
     kind = given.get("text", "pairs")
     text = calibration(kind, model) if options.calibrated else Text()
     monkeypatch.setenv(solver.COLUMN_LOOP, "plain")
-    ours = prune_model(model, options, text, tmp_path / "cpu")
+    ours = engine.prune_model(model, options, text, tmp_path / "cpu")
     theirs = on_gpu(model, text, options, tmp_path, monkeypatch)
     assert ours["model_sha256"] == theirs["model_sha256"]
     assert ours["options"] == theirs["options"]

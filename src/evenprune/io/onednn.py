@@ -24,8 +24,7 @@ ONEDNN = "EVENPRUNE_ONEDNN"  # environment variable: 0 (never) or 1 (always)
 FEWEST_ROWS = 16
 FEWEST_PRODUCTS = 1 << 21
 COPIED = 512  # rows or columns of a matrix that are copied at once
-# Columns of a panel of products that may be rounded to bfloat16, with AMX and without.
-TILES_PANEL, ROUNDED_PANEL = 384, 192
+TILES_PANEL = 384  # columns of a panel of products with AMX, a multiple of any ``size``
 # Rows of a product that weights are packed for. Without a number oneDNN brings them into another
 # order for each that comes, and keeps it (of 1,536 x 576 weights 2.4 MB each).
 PACKED_ROWS = 1024
@@ -123,8 +122,7 @@ def add_gram(total: Tensor, rows: Tensor, size: int, rounded: bool = False) -> N
     rows: (t, d), contiguous, of the dtype and device of ``total``. With ``rounded`` oneDNN may
     round them to bfloat16 first, see ``rounds``; what is added up stays float32.
     """
-    if rounded:
-        size = max(size, TILES_PANEL if has_tiles() else ROUNDED_PANEL)
+    size = max(size, TILES_PANEL) if rounded and has_tiles() else size
     panels = [slice(start, start + size) for start in range(0, rows.shape[1], size)]
     if rounded or not _copies_pay(rows.T, rows):
         backend: Any = torch.backends.mkldnn

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..blocks.packing import Plan
 from ..io.onednn import add_gram, rounds
 
-PANEL = 128  # columns of H computed by one product; only the upper triangle of panels is
+PANEL = 192  # columns of H computed by one product; only the upper triangle of panels is
 ROWS = 1024  # of one product: each reads H, which a CPU's caches do not hold
 FILLED = 64  # their number is a multiple of this: oneDNN makes its code for each that comes
 
