@@ -24,7 +24,7 @@ ONEDNN = "EVENPRUNE_ONEDNN"  # environment variable: 0 (never) or 1 (always)
 FEWEST_ROWS = 16
 FEWEST_PRODUCTS = 1 << 21
 COPIED = 512  # rows or columns of a matrix that are copied at once
-TILES_PANEL = 384  # columns of a panel of products with AMX, a multiple of any ``size``
+TILES_PANEL = 384  # columns of a panel of products with AMX, a multiple of ``hessian.PANEL``
 # Rows of a product that weights are packed for. Without a number oneDNN brings them into another
 # order for each that comes, and keeps it (of 1,536 x 576 weights 2.4 MB each).
 PACKED_ROWS = 1024
