@@ -321,4 +321,5 @@ class PruningRun:
             "layers": rows,
             "pruned": sorted({slot.stored for slot in slots.values()}),
             "packing": self.packing,
+            "attention": base.model.config._attn_implementation,
         }

@@ -68,6 +68,7 @@ def provenance(base: BaseModel, records: list[dict], seconds: float) -> dict[str
         "platform": platform.platform(),
         **machine(base.device),
         "compute_dtype": str(base.compute_dtype).removeprefix("torch."),
+        "attention": records[1]["attention"],  # eager for short rows without AMX
         "seconds": round(seconds, 3),
         "blocks": [
             {"seconds": round(record["seconds"], 3), "phases": record["phases"]}
