@@ -425,12 +425,13 @@ class LanguageModel:
     @torch.inference_mode()
     def row_losses(self, rows: Rows) -> list[list[float]]:
         """Return -ln p of every token but the first of each row of one batch, in nats."""
-        tokens = right_padded(rows)
-        hidden = self.hidden(tokens)[:, :-1]
-        states, then = hidden.flatten(0, 1), tokens[:, 1:].flatten().to(hidden.device)
+        counts = [len(row) - 1 for row in rows]
+        hidden = self.hidden(right_padded(rows))
+        states = torch.cat([row[:count] for row, count in zip(hidden, counts)])
+        ends = [token for row in rows for token in row[1:]]
+        then = torch.tensor(ends, dtype=torch.long, device=states.device)
         scores, _, _ = self.scored(states, torch.arange(len(then), device=then.device), then)
-        computed = -scores.double().reshape(len(rows), -1).cpu()
-        return [values[: len(row) - 1].tolist() for row, values in zip(rows, computed)]
+        return [values.tolist() for values in (-scores.double()).cpu().split(counts)]
 
     @torch.inference_mode()
     def group_losses(self, groups: Sequence[Rows]) -> list[list[list[float]]]:

@@ -121,7 +121,7 @@ def check_report(path: Path, inputs: Sequence[Path | None], name: str = "--out")
     check_file(path, inputs, name, ("model_sha256", "matrices"))
 
 
-def check_model(folder: Path, base: Path) -> dict[str, Any]:
+def check_model(folder: Path, base: Path, known_tokenizer: bool = False) -> dict[str, Any]:
     """Return ``{"model_sha256", "method", "regime", "matrices", "zeros", …}`` of a good checkpoint.
 
     A matrix may have more zeros than its regime asks for (``dense`` asks for none): weights that
@@ -147,7 +147,8 @@ def check_model(folder: Path, base: Path) -> dict[str, Any]:
         regime, method = regime_facts(options.regime), find(options.method)
         str(manifest["model_sha256"])
         pruned = {name for name, facts in manifest["tensors"].items() if facts.get("pruned")}
-    load_tokenizer(folder)
+    if not known_tokenizer:  # seconds where there are 262,000 words
+        load_tokenizer(folder)
     original, stored = BaseModel(base, regime, "cpu"), read_folder(folder)
 
     def fail(name: str, what: str) -> None:

@@ -156,7 +156,7 @@ def prune(
 
         def inspect(folder: Path) -> None:
             if report:
-                found.update(check_model(folder, base))
+                found.update(check_model(folder, base, known_tokenizer=True))
 
         with claim_devices(pick_device(device), 1) as (claimed,):
             manifest = prune_model(base, chosen, text, out, claimed, place, source, inspect)
