@@ -101,18 +101,18 @@ def test_the_home_folder_is_written_out_in_every_path(raw, monkeypatch):
     raw |= {"mirror": ["~/a", "b"], "lock": "~"}
     raw["serving"]["python"] = "~/bin/python"
     config = validate_config(raw)
-    assert config.models["mine"].path == "/home/me/model"
-    assert config.datasets["mine.pairs"].path == "/home/me/pairs.csv"
+    paths = config.models["mine"].path, config.datasets["mine.pairs"].path
+    assert paths == ("/home/me/model", "/home/me/pairs.csv")
     assert (config.mirror, config.lock) == (["/home/me/a", "b"], "/home/me")
     assert config.serving.python == "/home/me/bin/python"
 
 
 @pytest.mark.parametrize("table", ["association", "groups"])
-def test_a_table_of_what_no_benchmark_measures_is_told_before_the_run(raw, table):
-    raw["tables"] = ["answer", table]
-    with pytest.raises(UserError, match=f"tables: {table} shows association.* add counterfact"):
+def test_a_table_of_what_is_not_there_is_told_before_the_run(raw, table):
+    raw["tables"] = ["calib_size", table]
+    with pytest.raises(UserError, match=rf"calib_size shows[\s\S]*{table} shows association.* add"):
         validate_config(raw)
-    raw["benchmarks"]["stereoset"]["counterfactuals"] = 2
+    raw["benchmarks"]["stereoset"]["counterfactuals"], raw["tables"] = 2, [table]
     validate_config(raw)
 
 

@@ -28,7 +28,7 @@ benchmarks:
 experiments:
   one: {models: [m], regimes: [2of4], calibrations: [ss]}
   two: {models: [m], methods: [sparsegpt, debias-sparsegpt], regimes: [2of4], calibrations: [uc]}
-tables: [main, efficiency, masks]
+tables: [answer, efficiency, masks]
 figures: [answer]
 serving: {experiment: one}
 """)

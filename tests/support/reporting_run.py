@@ -12,6 +12,7 @@ from evenprune.cli import main
 from evenprune.config import grids
 from evenprune.config.config import Config, load_config
 from evenprune.config.run_sheet import contents, read_run_sheet
+from evenprune.config.table_registry import experiments_of
 from evenprune.config.tasks import JUDGED
 from evenprune.io.checksums import sealed
 from evenprune.io.files import sha256_file
@@ -93,6 +94,8 @@ def small_config(
     update = {"results": str(results)}
     if only:
         update["experiments"] = {one: config.experiments[one] for one in only}
+        found = {"*", *only}
+        update["tables"] = [t for t in config.tables if found & {*(experiments_of(t) or "*")}]
         if config.serving.experiment not in only:
             update["serving"] = config.serving.model_copy(update={"experiment": None})
     return config.model_copy(update=update)

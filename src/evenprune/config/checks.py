@@ -14,7 +14,7 @@ from .benchmark_keys import Asked
 from .facts import METHODS, PRUNING_METHODS
 from .pair_sources import BIAS_TYPES, PAIR_SOURCES, TEXT_SOURCES
 from .pruning_keys import pruning_faults
-from .table_registry import TABLES
+from .table_registry import TABLES, experiments_of
 from .tasks import DATA_OF, FACTS, JUDGED, LM_EVAL, TASK_OPTIONS, metrics_of, splits_of
 
 if TYPE_CHECKING:
@@ -115,9 +115,15 @@ def benchmark_errors(config: "Config") -> Lines:
 
 
 def table_errors(config: "Config") -> Lines:
-    """Yield errors of tables about a metric that no benchmark has, as its options leave it out."""
+    """Yield errors of tables about an experiment or a metric that is not there."""
     entries = [entry.model_dump() for entry in config.benchmarks.values()]
     for name in config.tables:
+        shown = experiments_of(name)
+        if shown and not {"*", *config.experiments} & set(shown):
+            yield (
+                f"tables: {name} shows the experiment {shown[0]}, which is not there; add it to "
+                "experiments, or leave the table out"
+            )
         task, metric = TABLES[name].get("task", ""), TABLES[name].get("metric")
         mine = (metrics_of(task, entry) for entry in entries if entry["task"] == task)
         if metric and not any(metric in metrics for metrics in mine):

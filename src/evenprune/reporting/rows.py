@@ -10,7 +10,7 @@ from typing import Any
 from ..analysis.labels import REGIME_LABELS, calibration_label, method_label, model_label, words_of
 from ..analysis.results import ALPHA, OURS, Group, Quantity, Run, dense_group, groups
 from ..config.grids import Checkpoint
-from ..config.table_registry import TABLES
+from ..config.table_registry import TABLES, experiments_of
 from ..stats.directions import BEST_AT, gain
 from ..stats.verdicts import LEVEL
 from . import notes
@@ -156,7 +156,7 @@ def blocks(found: Iterable[Group], *names: str) -> list[tuple[tuple[str, ...], l
 
 def points_of(run: Run, slug: str) -> list[Checkpoint]:
     """Return the checkpoints of the experiment that a table shows."""
-    return run.points(TABLES[slug].get("experiments", [slug]), f"the table {slug}")
+    return run.points(experiments_of(slug), f"the table {slug}")
 
 
 def build(
@@ -242,10 +242,10 @@ def calibrations(run: Run, slug: str) -> Table:
                     rows.append(_change(columns, row, base, first))
                 label, rule, base = "", "", base or row
         embolden(rows, columns, data)
-    fixed = f" ({model_label(sheet, shown[0].model)}, {REGIME_LABELS[shown[0].regime]})"
+    model, regime = found[0][0] if len(found) == 1 else ("", "")
     return made(
         run, slug, rows, columns, notes.notes(run, columns, shown, rows),
-        fixed=fixed if len(found) == 1 else "",
+        fixed=f" ({model_label(sheet, model)}, {REGIME_LABELS[regime]})" if model else "",
         regimes=notes.regimes_phrase(points),
         first=f"calibration with {calibration_label(sheet, first) if shown else ''} alone.",
     )  # fmt: skip
