@@ -72,7 +72,7 @@ def entry(argv: Sequence[str] | None = None, commands: Commands = PEOPLE) -> int
     """
     _prepare_streams()
     # Imports, and a tokenizer's merges, are a million objects that stay: to look through them for
-    # garbage every 700 took a second, three where there are 262,000 words.
+    # garbage after every 700 took a second, two and more where there are 262,000 words.
     gc.set_threshold(50_000)
     try:
         try:

@@ -125,7 +125,8 @@ def check_model(folder: Path, base: Path, known_tokenizer: bool = False) -> dict
     """Return ``{"model_sha256", "method", "regime", "matrices", "zeros", …}`` of a good checkpoint.
 
     A matrix may have more zeros than its regime asks for (``dense`` asks for none): weights that
-    were zero before, dead inputs, kept weights that round to zero in a 16-bit dtype. Raises
+    were zero before, dead inputs, kept weights that round to zero in a 16-bit dtype.
+    ``known_tokenizer``: the base's has been loaded, and is the folder's by its checksum. Raises
     UserError on a violation.
     """
     from ..blocks.base_model import BaseModel
