@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from evenprune.blocks.base_model import BaseModel
 from evenprune.cli import main
 from evenprune.config.facts import REGIMES
-from evenprune.data.calibration import TokenPair, tokenize_pairs
+from evenprune.data.calibration import tokenize_pairs
 from evenprune.io.errors import UserError
 from evenprune.methods import contexts as groups
 from evenprune.methods import tuning as module
@@ -334,11 +334,6 @@ def test_a_finished_training_is_taken_and_a_killed_one_ends_with_the_same_bytes(
         adapted(base, pairs, tmp_path / "one", **given)
 
 
-def test_pairs_without_counterfactuals_are_refused():
-    with pytest.raises(UserError, match="none of the 1 pairs has any"):
-        contexts_of([TokenPair("a", "x", (1, 2), (1, 3), ())])
-
-
 def test_whole_groups_and_every_fifth_text_are_held_out(tmp_path):
     _, pairs = made(tmp_path / "model")
     used, held = split(contexts_of(pairs), 0)
@@ -395,4 +390,7 @@ def test_options_that_do_not_fit(prunable, pairs, tmp_path, capsys):
         ({**LORA, "alignment": "pad"}, ("--alignment: got 'pad'", "suffix")),
     ):
         refused(capsys, prune_command(prunable, tmp_path / "out", pairs, **options), *words)
-    assert not (tmp_path / "out").exists()
+    bare = tmp_path / "bare.jsonl"
+    bare.write_text(pairs.read_text().replace('"counterfactuals"', '"others"'))
+    said = refused(capsys, prune_command(prunable, tmp_path / "out", bare, **LORA), "none of the")
+    assert ("block 1/" in said, (tmp_path / "out").exists()) == (False, False)

@@ -14,6 +14,7 @@ import torch
 from ..blocks.base_model import BaseModel
 from ..blocks.packing import Text
 from ..config.facts import DENSE, RegimeFacts
+from .contexts import contexts_of, split_texts
 from .hessian import Gram
 from .magnitude import METHOD as MAGNITUDE
 from .method import Method
@@ -34,6 +35,12 @@ class DebiasLora(Method):
 
     statistic = Gram
     experts = False
+
+    def check_text(self, text: Text) -> None:
+        """Raise UserError for pairs without counterfactuals, and texts without two tokens."""
+        contexts_of(text.kept)
+        if text.texts:
+            split_texts([[tuple(ids)] for _, ids in text.texts])
 
     def shift(
         self, base: BaseModel, text: Text, options: Options, folder: Path

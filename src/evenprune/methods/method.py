@@ -36,6 +36,10 @@ class Method(ABC):
             return None
         return Gram if options.improves else self.statistic
 
+    def check_text(self, text: Text) -> None:
+        """Raise UserError for text that the method can do nothing with, before it prunes."""
+        return
+
     def shift(
         self, base: BaseModel, text: Text, options: Options, folder: Path
     ) -> dict[str, Any] | None:

@@ -79,6 +79,7 @@ def prune_model(
     with unsupported_named(folder, OTHER_TYPE):
         base = BaseModel(folder, regime_facts(options.regime), device, options.compute_dtype)
     method = find(options.method)
+    method.check_text(text)
     if not method.experts and any(map(experts_of, base.blocks)):
         raise UserError(
             f"{options.method} does not know the experts of a mixture-of-experts model; choose "
