@@ -207,7 +207,7 @@ def clone(tmp_path, index):
         "source": "external",
         "benchmarks": {"s": {"task": "stereoset", "dataset": "stereoset"}},
         "experiments": {"e": {**grid, "calibrations": ["ss-b4"]}},
-        "tables": ["main"],
+        "tables": ["answer"],
     }
     (tmp_path / "config").mkdir()
     (tmp_path / "config/catalogue.yaml").write_text(json.dumps(catalogue))

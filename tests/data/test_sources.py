@@ -61,7 +61,7 @@ def write_config(folder, lock, methods, stereoset):
     }
     grid = {"models": ["m"], "methods": methods, "regimes": ["2of4"], "calibrations": ["ss"]}
     config = {
-        "source": "external", "lock": lock, "results": "../results", "tables": ["main"],
+        "source": "external", "lock": lock, "results": "../results", "tables": ["answer"],
         "benchmarks": {"t": {"task": "perplexity", "dataset": "tinystories"}},
         "experiments": {"e": grid},
     }  # fmt: skip

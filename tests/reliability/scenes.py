@@ -145,7 +145,7 @@ def configuration(made):
         "source": "external", "mirror": "../in/mirror", "lock": "../lock.json",
         "results": "../results", "tables": ["main"],
         "benchmarks": {"t": {"task": "perplexity", "dataset": "tinystories"}},
-        "experiments": {"e": {**grid, "calibrations": ["ss"]}},
+        "experiments": {"main": {**grid, "calibrations": ["ss"]}},
     }  # fmt: skip
     catalogue = {
         "models": {"m": {"label": "M"}}, "datasets": {"tinystories": {}, "stereoset": {}},

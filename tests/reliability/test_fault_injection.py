@@ -89,7 +89,7 @@ def workflow(made):
         "source": "external", "mirror": "../mirror", "results": "results", "tables": ["main"],
         "models": {"m": {"label": "M"}},
         "benchmarks": {"stereoset": {"task": "stereoset", "dataset": "stereoset"}},
-        "experiments": {"e": {"models": ["m"], "methods": ["dense", "magnitude"],
+        "experiments": {"main": {"models": ["m"], "methods": ["dense", "magnitude"],
                               "regimes": ["2of4"], "calibrations": ["ss"]}},
     }  # fmt: skip
     write_json(made / "workflow" / "work" / "config.yaml", config)
