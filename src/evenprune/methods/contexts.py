@@ -54,7 +54,8 @@ def contexts_of(pairs: Sequence[TokenPair]) -> list[Context]:
     if not found:
         raise UserError(
             f"expected pairs with counterfactuals, the same sentences about other groups, but none "
-            f"of the {len(pairs)} pairs has any; give a calibration with counterfactuals: 4"
+            f"of the {len(pairs)} pairs has any; give your pairs the field counterfactuals, or a "
+            "calibration the key (counterfactuals: 4)"
         )
     return found
 

@@ -247,7 +247,7 @@ def calibrations(run: Run, slug: str) -> Table:
         run, slug, rows, columns, notes.notes(run, columns, shown, rows),
         fixed=f" ({model_label(sheet, model)}, {REGIME_LABELS[regime]})" if model else "",
         regimes=notes.regimes_phrase(points),
-        first=f"calibration with {calibration_label(sheet, first) if shown else ''} alone.",
+        first=f"calibration with {calibration_label(sheet, first)} alone." if shown else "first.",
     )  # fmt: skip
 
 
